@@ -42,8 +42,9 @@ struct channel_ops {
 	 */
 	void (*on_msg)(struct channel *c, void *msg, size_t n, int *fds,
 		       size_t n_fds);
-	/* The peer is gone, or e tells why the channel is dead. Called once,
-	 * never from within channel_send(); free the channel here or later. */
+	/* The channel is dead. e is never NULL: e->code is 0 if the peer just
+	 * closed its end, and else *e tells what broke. Called once, never from
+	 * within channel_send(); free the channel here or later. */
 	void (*on_close)(struct channel *c, const struct err *e);
 };
 
@@ -56,14 +57,21 @@ struct channel *channel_free(struct channel *c);
 void *channel_owner(const struct channel *c);
 int channel_fd(const struct channel *c);
 
+/* Is the message well-shaped by the table? 0, or -EBADMSG with *e. What a
+ * channel asks before on_msg; pure. */
+int channel_check(const struct channel_op *table, size_t n_ops, const void *msg,
+		  size_t n, size_t n_fds, struct err *e);
+
 /* Send one message; descriptors are duplicated, the caller keeps his. 0, or
  * -EPIPE if the channel is dead, -ENOBUFS if the peer does not read (the
  * channel then dies by itself). */
 int channel_send(struct channel *c, const void *msg, size_t n, const int *fds,
 		 size_t n_fds);
 
-/* Blocking forms for simple programs and tests; 0 / -errno. *n_fds is in and
- * out. recv: message size, 0 at end of file. */
+/* Blocking forms for simple programs and tests, also for a non-blocking fd; 0 /
+ * -errno, -ETIMEDOUT after 60 s. *n_fds is in and out; fds and n_fds may be
+ * NULL. recv: message size, 0 at end of file; -EMSGSIZE if the message or its
+ * descriptors do not fit (they are lost, no descriptor is left open). */
 int channel_send_fd(int fd, const void *msg, size_t n, const int *fds,
 		    size_t n_fds);
 ssize_t channel_recv_fd(int fd, void *msg, size_t max, int *fds, size_t *n_fds);

@@ -42,7 +42,8 @@ struct err {
 int err_set(struct err *e, int code, enum err_kind kind, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Set *e from errnum (positive errno); the kind is err_kind_of(errnum). */
+/* Set *e from errnum (positive errno); the kind is err_kind_of(errnum). The
+ * errno's words are appended unless fmt has them (%m). */
 int err_errno(struct err *e, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

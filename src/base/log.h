@@ -30,6 +30,10 @@ void log_set_trace(const char *trace);
 void log_event(enum log_level level, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* s in double quotes, escaped, at most 512 bytes. Valid until the fourth next
+ * call in this thread. NULL is "". */
+const char *log_quote(const char *s);
+
 #define log_debug(name, ...) log_event(LOG_DEBUG_, name, __VA_ARGS__)
 #define log_info(name, ...)  log_event(LOG_INFO_, name, __VA_ARGS__)
 #define log_warn(name, ...)  log_event(LOG_WARN_, name, __VA_ARGS__)

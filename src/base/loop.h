@@ -39,6 +39,7 @@ struct loop_timer {
 	struct loop *loop; /* NULL while not armed */
 	uint64_t at_ms;	   /* CLOCK_MONOTONIC */
 	size_t index;	   /* private: place in the heap */
+	uint64_t seq;	   /* private: order among equal times */
 	void (*on_timer)(struct loop_timer *t);
 };
 
@@ -98,7 +99,8 @@ int loop_signal_add(struct loop *l, struct loop_signal *s, int signo,
 		    void (*on_signal)(struct loop_signal *));
 void loop_signal_del(struct loop_signal *s);
 
-/* Takes pidfd over (closed by loop_proc_del). */
+/* Takes pidfd over, also on failure (closed by loop_proc_del, which on_exit may
+ * call but need not: the source is removed before on_exit). */
 int loop_proc_add_take(struct loop *l, struct loop_proc *p, int pidfd,
 		       pid_t pid, void (*on_exit)(struct loop_proc *, int));
 void loop_proc_del(struct loop_proc *p);

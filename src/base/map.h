@@ -8,6 +8,7 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct map;
 
@@ -23,3 +24,6 @@ void *map_del(struct map *m, const char *key);
  * at the end. The current key may be deleted during the walk, nothing added. */
 int map_next(const struct map *m, size_t *pos, const char **ret_key,
 	     void **ret_value);
+
+/* SipHash-2-4 with the key k0 | k1. */
+uint64_t map_siphash(uint64_t k0, uint64_t k1, const void *p, size_t n);

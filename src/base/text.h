@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -17,6 +18,17 @@ size_t text_base64_len(size_t n);		      /* without NUL, padded */
 void text_base64(const void *p, size_t n, char *ret); /* len + NUL */
 /* Strict RFC 4648 4 with padding; returns bytes or -1. ret holds 3/4 of n. */
 ssize_t text_unbase64(const char *s, size_t n, void *ret);
+
+/* Percent-decode n bytes (RFC 3986 2.1) of at most max_bytes; a bad escape or a
+ * NUL is -EINVAL, too long -ENOBUFS. ret holds max_bytes + NUL. '+' is '+'. */
+ssize_t text_unpercent(const char *s, size_t n, char *ret, size_t max_bytes);
+/* Append s with everything escaped but unreserved characters; slashes stay if
+ * keep_slash. 0 / -ENOBUFS. */
+int text_percent(struct buf *to, const char *s, size_t n, bool keep_slash);
+/* A whole decimal number, no blanks, no '+', within min..max. */
+bool text_int(const char *s, int64_t min, int64_t max, int64_t *ret);
+/* Bytes of the longest prefix of p that is valid UTF-8. */
+size_t text_utf8_prefix(const void *p, size_t n);
 
 void random_bytes(void *p, size_t n); /* getrandom; aborts if it fails */
 /* n random characters of [a-z0-9] and a NUL; unbiased. */
