@@ -17,8 +17,11 @@
 #include "base/err.h"
 #include "base/own.h"
 
-/* One JSON value of at most max_depth levels; no duplicate keys, no trailing
- * bytes, UTF-8 only. New reference. -EINVAL with *e ("line 1 column 7: …"). */
+#define JSON_DEPTH_MAX 32
+
+/* One JSON value of at most JSON_DEPTH_MAX levels; no duplicate keys, no
+ * trailing bytes, UTF-8 only, no U+0000. New reference. -EINVAL with *e ("line
+ * 1 column 7: …"). */
 int json_parse(const void *p, size_t n, json_t **ret, struct err *e);
 
 #define JSON_READER_FIELDS_MAX 64
@@ -37,8 +40,8 @@ struct json_reader {
 void json_reader_init(struct json_reader *r, json_t *obj, const char *path,
 		      struct err *e);
 
-/* Each returns true if the field is there (and valid), false if it is absent,
- * null where null is not allowed to mean something, or an error was kept. */
+/* Each returns true if the field is there (and valid), false if it is absent or
+ * null (which is the same, but for json_int_or_null) or an error was kept. */
 bool json_str(struct json_reader *r, const char *name, size_t max_bytes,
 	      const char **ret); /* borrowed from the object */
 bool json_int(struct json_reader *r, const char *name, int64_t min, int64_t max,
@@ -59,7 +62,7 @@ bool json_strmap(struct json_reader *r, const char *name, size_t max_items,
 /* An array of strings. */
 bool json_strlist(struct json_reader *r, const char *name, size_t max_items,
 		  size_t max_bytes, json_t **ret);
-/* The field must be there. */
+/* The field must be there, and not null. */
 void json_required(struct json_reader *r, const char *name);
 /* Keep an error about a field; fmt begins with what was expected. */
 void json_field_error(struct json_reader *r, const char *name, const char *fmt,
@@ -67,11 +70,12 @@ void json_field_error(struct json_reader *r, const char *name, const char *fmt,
 /* Unknown fields are errors (with a suggestion). Returns r->r. */
 int json_reader_end(struct json_reader *r);
 
-/* Compact text, allocated; never NULL for trees we built. */
+/* Compact text, allocated, never NULL. */
 char *json_text(const json_t *v);
 /* json_pack-like helper that consumes values and aborts on failure. */
 void json_set_take(json_t *obj, const char *key, json_t *value_take);
-/* String that may hold any bytes: invalid UTF-8 becomes U+FFFD. New ref. */
+/* String that may hold any bytes: invalid UTF-8 and NUL (which json_parse()
+ * refuses) become U+FFFD. New reference. */
 json_t *json_str_lossy(const char *p, size_t n);
 
 static inline void json_decref_p(json_t **p)
