@@ -26,6 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* clang cannot attach it to what _FORTIFY_SOURCE has defined inline; gcc does
+ */
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wignored-attributes"
+#endif
+
 #define BANNED(use) __attribute__((deprecated("banned here: use " use)))
 
 /* no bounds */
@@ -77,4 +84,7 @@ extern __typeof__(dup2) dup2 BANNED("dup3");
 extern __typeof__(pipe) pipe BANNED("pipe2(O_CLOEXEC)");
 extern __typeof__(accept) accept BANNED("accept4(SOCK_CLOEXEC)");
 
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 #pragma GCC diagnostic error "-Wdeprecated-declarations"

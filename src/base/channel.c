@@ -41,8 +41,8 @@ struct channel {
 	size_t in_size; /* the largest message that the table allows */
 	struct list out;
 	size_t out_cost;
-	bool no_output;	 /* the peer reads no more; what it sent may wait */
-	bool is_dead;	 /* nothing more in either direction */
+	bool no_output;	  /* the peer reads no more; what it sent may wait */
+	bool is_dead;	  /* nothing more in either direction */
 	bool in_callback; /* the memory must outlive the callback */
 	bool is_freed;
 	struct err why;
@@ -122,8 +122,7 @@ static int send_now(int fd, const void *msg, size_t n, const int *fds,
 
 /* Take the descriptors of one control message; false if there were more than
  * max (the surplus is closed). */
-static bool take_rights(struct cmsghdr *cm, int *fds, size_t max,
-			size_t *n_fds)
+static bool take_rights(struct cmsghdr *cm, int *fds, size_t max, size_t *n_fds)
 {
 	size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 	bool fits = true;
@@ -360,8 +359,7 @@ static int enqueue(struct channel *c, const void *msg, size_t n, const int *fds,
 
 	if (c->out_cost + cost > QUEUE_MAX_BYTES) {
 		err_set(&c->why, -ENOBUFS, ERR_EXHAUSTED,
-			"the peer does not read: %zu bytes wait",
-			c->out_cost);
+			"the peer does not read: %zu bytes wait", c->out_cost);
 		die(c);
 		return -ENOBUFS;
 	}

@@ -8,11 +8,11 @@
 #include "base/check.h"
 
 static const char *const kind_names[ERR_KIND_MAX_] = {
-	[ERR_INTERNAL] = "internal",	   [ERR_INVALID] = "invalid",
-	[ERR_NOT_FOUND] = "not_found",	   [ERR_EXISTS] = "exists",
-	[ERR_DENIED] = "denied",	   [ERR_CONFLICT] = "conflict",
-	[ERR_EXHAUSTED] = "exhausted",	   [ERR_UNAVAILABLE] = "unavailable",
-	[ERR_TIMEOUT] = "timeout",	   [ERR_UNSUPPORTED] = "unsupported",
+	[ERR_INTERNAL] = "internal",   [ERR_INVALID] = "invalid",
+	[ERR_NOT_FOUND] = "not_found", [ERR_EXISTS] = "exists",
+	[ERR_DENIED] = "denied",       [ERR_CONFLICT] = "conflict",
+	[ERR_EXHAUSTED] = "exhausted", [ERR_UNAVAILABLE] = "unavailable",
+	[ERR_TIMEOUT] = "timeout",     [ERR_UNSUPPORTED] = "unsupported",
 };
 
 int err_set(struct err *e, int code, enum err_kind kind, const char *fmt, ...)

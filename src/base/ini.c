@@ -116,11 +116,11 @@ struct unit {
 };
 
 static const struct unit size_units[] = {
-	{ "", 1 },	   { "K", 1 << 10 },	      { "M", 1 << 20 },
+	{ "", 1 },	  { "K", 1 << 10 },	     { "M", 1 << 20 },
 	{ "G", 1 << 30 }, { "T", (int64_t)1 << 40 }, { NULL, 0 },
 };
 static const struct unit time_units[] = {
-	{ "ms", 1 },	  { "s", 1000 },      { "m", 60000 },
+	{ "ms", 1 },	  { "s", 1000 },     { "m", 60000 },
 	{ "h", 3600000 }, { "d", 86400000 }, { NULL, 0 },
 };
 
@@ -208,13 +208,13 @@ static int parse_pair(struct parser *p, struct view v)
 		return err_set(p->e, -EINVAL, ERR_INVALID,
 			       "%s:%zu: a key before any [section]", p->name,
 			       p->line);
-	r = copy_word(p, "key",
-		      trim((struct view){ v.p, (size_t)(eq - v.p) }), key);
+	r = copy_word(p, "key", trim((struct view){ v.p, (size_t)(eq - v.p) }),
+		      key);
 	if (r == 0)
-		r = copy_word(p, "value",
-			      trim((struct view){
-				  eq + 1, v.n - (size_t)(eq + 1 - v.p) }),
-			      value);
+		r = copy_word(
+		    p, "value",
+		    trim((struct view){ eq + 1, v.n - (size_t)(eq + 1 - v.p) }),
+		    value);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < p->n_keys; i++) {

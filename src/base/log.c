@@ -90,7 +90,8 @@ static size_t put_escaped(struct line *l, const char *s, size_t n)
 		used = text_utf8_prefix(s, 1);
 		for (size_t k = 2; !used && k <= 4 && k <= n; k++)
 			used = text_utf8_prefix(s, k);
-		len = used ? used : (size_t)snprintf(esc, sizeof(esc), "\\ufffd");
+		len =
+		    used ? used : (size_t)snprintf(esc, sizeof(esc), "\\ufffd");
 		if (used)
 			memcpy(esc, s, used);
 		else
@@ -176,7 +177,8 @@ static bool is_number(const char *s, size_t n)
 {
 	size_t i = s[0] == '-', dots = 0, first = i;
 
-	if (n == i || n > 15 || (n > first + 1 && s[first] == '0' && s[first + 1] != '.'))
+	if (n == i || n > 15 ||
+	    (n > first + 1 && s[first] == '0' && s[first + 1] != '.'))
 		return false;
 	for (; i < n; i++) {
 		if (s[i] == '.' && i > first && i + 1 < n && dots++ == 0)
@@ -189,8 +191,8 @@ static bool is_number(const char *s, size_t n)
 
 static void put_value(struct line *l, const char *s, size_t n)
 {
-	bool quoted = n >= 2 && s[0] == '"' && value_len(s) == n &&
-		      s[n - 1] == '"';
+	bool quoted =
+	    n >= 2 && s[0] == '"' && value_len(s) == n && s[n - 1] == '"';
 
 	if (quoted || (log_form == LOG_JSON && is_number(s, n)) ||
 	    (log_form == LOG_KV && is_plain(s, n)))

@@ -34,7 +34,7 @@ void metric_register(struct metric *m)
 		return;
 	m->n_values = n_labels(m);
 	CHECK(m->n_values > 0);
-	m->values = xnew_n(double, (size_t)m->n_values * width(m));
+	m->values = xnew_n(double, (size_t)m->n_values *width(m));
 	m->next = NULL;
 	*last = m;
 	last = &m->next;
@@ -88,7 +88,9 @@ static int put_number(struct buf *out, double v)
 	char s[32];
 
 	if (isnan(v) || isinf(v))
-		return buf_puts(out, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+		return buf_puts(out, isnan(v) ? "NaN"
+				     : v > 0  ? "+Inf"
+					      : "-Inf");
 	for (int digits = 6; digits <= 17; digits++) {
 		snprintf(s, sizeof(s), "%.*g", digits, v);
 		if (strtod(s, NULL) <= v && strtod(s, NULL) >= v)

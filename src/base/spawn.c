@@ -66,8 +66,8 @@ static int place_fds(struct child *c)
 		if (syscall(SYS_dup3, tmp[i], i, 0) < 0)
 			fail(c, "place a descriptor");
 	}
-	if (syscall(SYS_close_range, (unsigned)base, ~0u,
-		    CLOSE_RANGE_CLOEXEC) < 0)
+	if (syscall(SYS_close_range, (unsigned)base, ~0u, CLOSE_RANGE_CLOEXEC) <
+	    0)
 		fail(c, "close_range");
 	return exe;
 }

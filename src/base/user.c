@@ -177,8 +177,8 @@ static bool has_member(struct view members, const char *name)
 {
 	while (members.n) {
 		const char *c = memchr(members.p, ',', members.n);
-		struct view one = { members.p, c ? (size_t)(c - members.p)
-						 : members.n };
+		struct view one = { members.p,
+				    c ? (size_t)(c - members.p) : members.n };
 
 		if (view_eq(one, name))
 			return true;
