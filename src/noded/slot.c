@@ -57,6 +57,8 @@ static void on_ended(struct proc *p, int status, const char *said)
 	struct slot *s = slot_of(p, &is_vmm);
 
 	s->ops->on_ended(s, is_vmm, status, said);
+	if (s->is_gone && !s->vmm.pid && !s->monitor.pid)
+		s->ops->on_destroyed(s, NULL);
 }
 
 struct slot *slot_new(struct loop *l, const struct noded_conf *conf,
@@ -209,7 +211,13 @@ static void on_destroyed(struct worker *w, const struct worker_report *rep,
 		s->ops->on_built(s, &s->why);
 		return;
 	}
-	s->ops->on_destroyed(s, e.code < 0 ? &e : NULL);
+	/* An empty cgroup may still have our zombies: their ends are on the
+	 * way, and a slot freed before them would never reap them. */
+	s->is_gone = e.code == 0;
+	if (e.code < 0)
+		s->ops->on_destroyed(s, &e);
+	else if (!s->vmm.pid && !s->monitor.pid)
+		s->ops->on_destroyed(s, NULL);
 }
 
 int slot_destroy(struct slot *s, struct err *e)
@@ -218,7 +226,7 @@ int slot_destroy(struct slot *s, struct err *e)
 	int r;
 
 	s->destroy_wanted = true;
-	if (s->job.proc.io.loop) /* building, or dying already */
+	if (s->job.proc.io.loop || s->is_gone) /* building, or dying already */
 		return 0;
 	if (pipe2(d.go, O_CLOEXEC) < 0)
 		return err_errno(e, errno, "pipe: %m");

@@ -39,6 +39,7 @@ struct slot {
 	unsigned number;
 	enum noded_slot_state state;
 	bool is_building, destroy_wanted, had_vmm;
+	bool is_gone; /* all but the wait for our own children */
 	struct loop *loop;
 	const struct noded_conf *conf;
 	const struct cgroups *cgroups;
