@@ -41,7 +41,7 @@ TIDY = (
     "-checks=-*,bugprone-*,cert-*,misc-*,performance-*,clang-analyzer-*,readability-else-after-return,"
     "-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-macro-parentheses,"
     "-cert-dcl37-c,-cert-dcl51-cpp,-cert-err33-c,-bugprone-assignment-in-if-condition,-misc-include-cleaner,"
-    "-bugprone-multi-level-implicit-pointer-conversion,-misc-no-recursion,-misc-unused-parameters,"
+    "-bugprone-multi-level-implicit-pointer-conversion,-misc-no-recursion,-misc-unused-parameters,-performance-no-int-to-ptr,-clang-analyzer-optin.performance.Padding,"
     "-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling,-clang-analyzer-valist.Uninitialized"
 )
 
@@ -173,10 +173,10 @@ def commands(build):
     out = {}
     for e in db:
         f = (Path(e["directory"]) / e["file"]).resolve()
-        keep = [a for a in e["command"].split() if re.match(r"-(I|D|U|std|include|f(PIE|PIC)$|isystem)", a)]
         args = e["command"].split()
+        keep = [a for a in args if re.match(r"-(I|D|U|std)", a)]
         if "-include" in args:
-            keep += [args[args.index("-include") + 1]]
+            keep += ["-include", args[args.index("-include") + 1]]
         out.setdefault(f, (e["directory"], keep))
     return out
 
@@ -196,12 +196,14 @@ def analyse(files, tool, build):
         def run():
             r = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, errors="replace")
             text = r.stdout + r.stderr
-            return [l for l in text.splitlines() if re.search(r": (warning|error|style|performance|portability):", l)]
+            found = [l for l in text.splitlines() if re.search(r": (fatal )?(warning|error|style|performance|portability):", l)]
+            # A tool that fails without a finding has judged nothing.
+            return found or ([f"{f.relative_to(TOP)}: {tool[0]} failed: {text[-300:]}"] if r.returncode else [])
 
         return cached([ver, headers, f.read_text(), " ".join(argv)], run)
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        return sorted({l for out in pool.map(one, files) for l in out})
+        return sorted({l.replace(str(TOP) + "/", "").replace("../../", "") for out in pool.map(one, files) for l in out})
 
 
 TOOLS = {
