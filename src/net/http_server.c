@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "net/http_int.h"
+
+#define ACCEPTS_MAX 32	/* per round, for the loop's other sources */
+#define RETRY_MS    100 /* after a lack of descriptors or memory */
+
+struct http_server {
+	struct loop *loop;
+	struct loop_io io;
+	struct loop_timer retry;
+	struct loop_defer defer;
+	int fd;
+	enum http_version version;
+	struct http_limits lim;
+	const struct http_conn_ops *ops;
+	void *owner;
+	struct list conns;
+	unsigned n_conns, max_conns;
+	bool stopped;
+	bool told;
+	void (*on_drained)(void *owner);
+};
+
+static void on_accept(struct loop_io *io, unsigned events);
+
+/* Listen while there is room; who comes meanwhile waits in the backlog. */
+static void arm(struct http_server *s)
+{
+	bool want = !s->stopped && s->n_conns < s->max_conns && !s->retry.loop;
+
+	if (want && !s->io.loop)
+		(void)loop_io_add(s->loop, &s->io, s->fd, LOOP_IN, on_accept);
+	else if (!want)
+		loop_io_del(&s->io);
+}
+
+static void on_retry(struct loop_timer *t)
+{
+	arm(container_of(t, struct http_server, retry));
+}
+
+static void on_accept(struct loop_io *io, unsigned events)
+{
+	struct http_server *s = container_of(io, struct http_server, io);
+
+	(void)events;
+	for (int i = 0; i < ACCEPTS_MAX && s->n_conns < s->max_conns; i++) {
+		struct http_conn *c;
+		int fd =
+		    accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && (errno == EAGAIN || errno == ECONNABORTED ||
+			       errno == EINTR))
+			break;
+		if (fd < 0) {
+			/* level-triggered: it would fail again at once */
+			loop_timer_set(s->loop, &s->retry, RETRY_MS, on_retry);
+			break;
+		}
+		c = http_conn_server_take(s->loop, fd, s->version, &s->lim,
+					  s->ops, s->owner);
+		c->server = s;
+		list_add_tail(&s->conns, &c->server_link);
+		s->n_conns++;
+	}
+	arm(s);
+}
+
+static void on_defer(struct loop_defer *d)
+{
+	struct http_server *s = container_of(d, struct http_server, defer);
+
+	if (s->told || s->n_conns)
+		return;
+	s->told = true;
+	if (s->on_drained)
+		s->on_drained(s->owner);
+}
+
+static void check_drained(struct http_server *s)
+{
+	if (s->stopped && !s->n_conns && !s->told && !s->defer.loop)
+		loop_defer_add(s->loop, &s->defer, on_defer);
+}
+
+void http_server_forget(struct http_conn *c)
+{
+	struct http_server *s = TAKE(c->server);
+
+	list_del(&c->server_link);
+	s->n_conns--;
+	arm(s);
+	check_drained(s);
+}
+
+struct http_server *http_server_new_take(struct loop *l, int listen_fd,
+					 enum http_version v,
+					 const struct http_limits *lim,
+					 const struct http_conn_ops *ops,
+					 void *owner)
+{
+	struct http_server *s = xnew(struct http_server);
+
+	s->loop = l;
+	s->fd = listen_fd;
+	s->version = v;
+	if (lim)
+		s->lim = *lim;
+	s->max_conns = s->lim.conns ? s->lim.conns : 1024;
+	s->ops = ops;
+	s->owner = owner;
+	list_init(&s->conns);
+	(void)fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
+	arm(s);
+	return s;
+}
+
+void http_server_stop(struct http_server *s, void (*on_drained)(void *owner))
+{
+	struct http_conn *c;
+
+	if (s->stopped)
+		return;
+	s->stopped = true;
+	s->on_drained = on_drained;
+	loop_timer_del(&s->retry);
+	arm(s);
+	s->fd = fd_close(s->fd);
+	list_for_each (c, &s->conns, server_link)
+		http_conn_drain(c);
+	check_drained(s);
+}
+
+struct http_server *http_server_free(struct http_server *s)
+{
+	if (!s)
+		return NULL;
+	s->stopped = true;
+	s->told = true;
+	loop_timer_del(&s->retry);
+	loop_io_del(&s->io);
+	loop_defer_del(&s->defer);
+	s->fd = fd_close(s->fd);
+	while (!list_empty(&s->conns)) {
+		struct http_conn *c =
+		    list_entry(s->conns.next, struct http_conn, server_link);
+
+		/* out of the list first: it may be freeing itself already */
+		list_del(&c->server_link);
+		c->server = NULL;
+		http_conn_free(c);
+	}
+	free(s);
+	return NULL;
+}
