@@ -62,9 +62,13 @@ static void set_field(struct json_reader *r, const char *name)
 {
 	size_t n = strnlen(name, NAME_SHOWN_MAX);
 
+	char shown[NAME_SHOWN_MAX + 1];
+
 	n = text_utf8_prefix(name, n);
-	snprintf(r->field, sizeof(r->field), "%s%s%.*s", r->path,
-		 r->path[0] && n ? "." : "", (int)n, name);
+	memcpy(shown, name, n);
+	shown[n] = 0;
+	snprintf(r->field, sizeof(r->field), "%.90s%s%s", r->path,
+		 r->path[0] && n ? "." : "", shown);
 }
 
 void json_field_error(struct json_reader *r, const char *name, const char *fmt,
