@@ -16,7 +16,13 @@
  * no trailers passed up. Anything else is answered 400 and the connection ends.
  *
  * Callbacks run on the connection's loop, never from within a call made by
- * the user of the stream, and may free their owner.
+ * the user of the stream, and may free their owner. The one exception is
+ * http_conn_free(), which calls on_close of every stream before it returns, so
+ * that nothing is called after it.
+ *
+ * A client must take the whole response (http_stream_eof) or reset the stream;
+ * on_close(NULL) waits for that. A server's stream is over with the last byte
+ * of its response; what is left of the request is discarded.
  */
 
 #include <stdbool.h>
@@ -38,6 +44,7 @@ struct http_field {
 	char *value;
 };
 
+/* Everything in it is its own (xstrdup) and freed by http_head_fini(). */
 struct http_head {
 	char *method;	 /* requests */
 	char *path;	 /* requests: origin form, with query, not decoded */
@@ -77,10 +84,10 @@ struct http_limits {		  /* 0 = the default in brackets */
 	size_t fields;		  /* [100] */
 	unsigned streams;	  /* [256] at once, per connection */
 	uint64_t head_timeout_ms; /* [10000] from first byte to end of head */
-	uint64_t
-	    idle_timeout_ms; /* [75000] no stream open; UINT64_MAX = never */
-	unsigned conns;	     /* [1024] per http_server */
-	bool ping;	     /* HTTP/2 client: keep alive by PING every 15 s */
+	uint64_t idle_timeout_ms; /* [75000] no stream open; UINT64_MAX = never;
+				     clients and transports: 0 = never, too */
+	unsigned conns;		  /* [1024] per http_server */
+	bool ping; /* HTTP/2 client: keep alive by PING every 15 s */
 };
 
 struct http_conn_ops {
@@ -178,7 +185,9 @@ void http_stream_respond(struct http_stream *s, const struct http_head *head,
 /* Server: head + whole body in one go; text may be NULL. */
 void http_stream_reply(struct http_stream *s, int status,
 		       const char *content_type, const void *body, size_t n);
-/* Accepts 0..n bytes; less than n means: wait for on_writable. */
+/* Accepts 0..n bytes; less than n means: wait for on_writable. On a stream that
+ * is cut already everything is accepted and dropped. Bytes beyond the promised
+ * Content-Length, or an end before it, reset the stream. */
 size_t http_stream_write(struct http_stream *s, const void *p, size_t n);
 size_t http_stream_room(const struct http_stream *s);
 void http_stream_end(struct http_stream *s);

@@ -191,6 +191,18 @@ static void on_eof(struct http_conn *c)
 		http_conn_fail(c, NULL);
 }
 
+/* A socket's error. One that nothing was waiting for is how a peer leaves. */
+static void io_failed(struct http_conn *c, int errnum, const char *doing)
+{
+	struct err e = { 0 };
+
+	err_errno(&e, errnum, "%s the HTTP peer", doing);
+	if (!c->n_streams && (errnum == ECONNRESET || errnum == EPIPE))
+		http_conn_fail(c, NULL);
+	else
+		http_conn_fail(c, &e);
+}
+
 static ssize_t read_some(struct http_conn *c, uint8_t *p, size_t n)
 {
 	ssize_t r;
@@ -223,8 +235,7 @@ static bool read_once(struct http_conn *c)
 		return false;
 	}
 	if (n < 0) {
-		err_errno(&e, (int)-n, "read from the HTTP peer");
-		http_conn_fail(c, &e);
+		io_failed(c, (int)-n, "read from");
 		return false;
 	}
 	if (n == 0) {
@@ -262,8 +273,6 @@ static ssize_t write_some(struct http_conn *c)
 
 static void flush(struct http_conn *c)
 {
-	struct err e = { 0 };
-
 	for (int i = 0; i < WRITES_MAX; i++) {
 		ssize_t n;
 
@@ -279,8 +288,7 @@ static void flush(struct http_conn *c)
 			return;
 		}
 		if (n < 0) {
-			err_errno(&e, (int)-n, "write to the HTTP peer");
-			http_conn_fail(c, &e);
+			io_failed(c, (int)-n, "write to");
 			return;
 		}
 		buf_consume(&c->out, (size_t)n);
