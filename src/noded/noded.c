@@ -210,7 +210,7 @@ static int lock(struct noded *n, struct err *e)
 	owned_str path = xasprintf("%s/noded.lock", n->conf.run);
 	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000 };
 
-	n->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	n->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (n->lock < 0)
 		return err_errno(e, errno, "%s: %m", path);
 	for (int i = 0; i < LOCK_TRIES; i++) {

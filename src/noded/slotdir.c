@@ -37,6 +37,8 @@ int slotdir_prepare(const struct noded_conf *c, struct err *e)
 {
 	char path[SLOT_PATH_MAX];
 	int r = mkdir_p(c->run, 0755, e);
+	owned_fd fd = -1;
+	struct stat st;
 
 	if (r < 0)
 		return r;
@@ -44,8 +46,17 @@ int slotdir_prepare(const struct noded_conf *c, struct err *e)
 	/* others may pass (caisson-node connects to "mon") but not look */
 	if (mkdir(path, 0711) < 0 && errno != EEXIST)
 		return err_errno(e, errno, "make %s: %m", path);
-	if (chown(path, 0, 0) < 0 || chmod(path, 0711) < 0)
-		return err_errno(e, errno, "own %s: %m", path);
+	/* RUN belongs to other users too: what they put here is not ours */
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(e, errno, "open %s: %m", path);
+	if (st.st_uid != 0)
+		return err_set(e, -EPERM, ERR_DENIED,
+			       "%s belongs to uid %u; remove it, noded makes "
+			       "its own",
+			       path, st.st_uid);
+	if (fchmod(fd, 0711) < 0)
+		return err_errno(e, errno, "chmod %s: %m", path);
 	return 0;
 }
 
