@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 
+#define WORDS_ROOM 96 /* for what an errno means */
+
 static const char *const kind_names[ERR_KIND_MAX_] = {
 	[ERR_INTERNAL] = "internal",   [ERR_INVALID] = "invalid",
 	[ERR_NOT_FOUND] = "not_found", [ERR_EXISTS] = "exists",
@@ -37,27 +39,31 @@ int err_errno(struct err *e, int errnum, const char *fmt, ...)
 {
 	char msg[ERR_MSG_MAX];
 	va_list ap;
+	int n;
 
-	CHECK(errnum > 0);
+	CHECK(errnum > 0 && fmt);
 	if (!e)
 		return -errnum;
 	errno = errnum; /* for %m, whatever ran since the failure */
 	va_start(ap, fmt);
-	vsnprintf(msg, sizeof(msg), fmt, ap);
+	n = vsnprintf(msg, sizeof(msg), fmt, ap);
 	va_end(ap);
+	if (!strstr(fmt, "%m") && n >= 0) {
+		const char *words = strerrordesc_np(errnum);
+		size_t at = (size_t)n;
+
+		/* the reason matters more than the end of a long path */
+		if (at > sizeof(msg) - WORDS_ROOM)
+			at = sizeof(msg) - WORDS_ROOM;
+		if (words)
+			snprintf(msg + at, sizeof(msg) - at, ": %s", words);
+		else
+			snprintf(msg + at, sizeof(msg) - at, ": error %d",
+				 errnum);
+	}
 	e->code = -errnum;
 	e->kind = err_kind_of(errnum);
-	if (strstr(fmt, "%m")) {
-		memcpy(e->msg, msg, sizeof(msg));
-		return -errnum;
-	}
-	const char *words = strerrordesc_np(errnum);
-	if (words)
-		snprintf(e->msg, sizeof(e->msg), "%.*s: %s", ERR_MSG_MAX - 128,
-			 msg, words);
-	else
-		snprintf(e->msg, sizeof(e->msg), "%.*s: error %d",
-			 ERR_MSG_MAX - 128, msg, errnum);
+	memcpy(e->msg, msg, sizeof(msg));
 	return -errnum;
 }
 
