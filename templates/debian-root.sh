@@ -39,9 +39,9 @@ debian_npm()
 	cp "$here/npm-fetch.js" "$stage/"
 	mv "$1/etc/resolv.conf" "$stage/resolv.saved" 2>/dev/null || :
 	cp "$stage/resolv.conf" "$1/etc/resolv.conf"
-	REGISTRY=$registry TAG=$npm_tag chroot "$1" \
+	REGISTRY=$registry MAJOR=$npm_major chroot "$1" \
 		/usr/bin/node /tmp/caisson-npm/npm-fetch.js >"$tmp/npm" ||
-		die "npm: $registry did not deliver npm@$npm_tag"
+		die "npm: $registry did not deliver npm@$npm_major"
 	mkdir -p "$1/usr/local/lib/node_modules/npm"
 	tar -xzf "$stage/npm.tgz" --strip-components=1 --no-same-owner \
 		-C "$1/usr/local/lib/node_modules/npm"
@@ -69,7 +69,6 @@ root_make()
 		--dpkgopt='path-include=/usr/share/doc/*/copyright' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		--include="$(echo $packages | tr ' ' ,)" \
-		--hook-dir=/dev/null \
 		"$suite" "$1" "$cache/apt/sources.list" >"$log" 2>&1 || {
 		tail -n 30 "$log" >&2
 		die "mmdebstrap failed (its last lines are above)"

@@ -184,6 +184,7 @@ initramfs_make()
 	mkdir -p "$root/dev" "$root/proc" "$root/sys" "$root/run" \
 		"$root/modules" "$root/newroot"
 	install -m 0755 "$guestd" "$root/init"
+	echo "user=$default_user" >"$root/defaults"
 	tree=$cache/kernel/lib/modules/$kernel_version
 	for m in $guest_modules; do
 		ko=$(find "$tree" -name "$m.ko" | head -n 1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Part of ./build, run by the new root's own node: fetch the npm tarball that
-// the registry names for a tag, and check it against the registry's integrity
+// Part of ./build, run by the new root's own node: fetch the newest npm
+// tarball of a major version, and check it against the registry's integrity
 // value. curl carries the bytes, because it knows proxies.
 "use strict";
 const { execFileSync } = require("child_process");
@@ -12,7 +12,8 @@ const registry = process.env.REGISTRY.replace(/\/+$/, "");
 const host = registry.replace(/^https?:/, "");
 
 function curl(url, out) {
-	const args = ["-fsSL", "--retry", "3", "--max-time", "120", "-o", out];
+	const args = ["-fsSL", "-H",
+		"Accept: application/vnd.npm.install-v1+json, */*", "--retry", "3", "--max-time", "120", "-o", out];
 	if (fs.statSync(`${dir}/ca.crt`).size > 0)
 		args.push("--cacert", `${dir}/ca.crt`);
 	let config = "";
@@ -29,8 +30,19 @@ function curl(url, out) {
 	execFileSync("curl", [...args, "-K", "-", url], { input: config });
 }
 
-curl(`${registry}/npm/${process.env.TAG}`, `${dir}/npm.json`);
-const meta = JSON.parse(fs.readFileSync(`${dir}/npm.json`, "utf8"));
+// Some mirrors answer for no tag but "latest": look at the list of versions.
+curl(`${registry}/npm`, `${dir}/npm.json`);
+const all = JSON.parse(fs.readFileSync(`${dir}/npm.json`, "utf8")).versions;
+const version = Object.keys(all)
+	.filter((v) => /^\d+\.\d+\.\d+$/.test(v))
+	.map((v) => v.split(".").map(Number))
+	.filter((v) => v[0] === Number(process.env.MAJOR))
+	.sort((a, b) => b[1] - a[1] || b[2] - a[2])[0];
+if (!version) {
+	console.error(`${registry} has no npm ${process.env.MAJOR}`);
+	process.exit(1);
+}
+const meta = all[version.join(".")];
 curl(meta.dist.tarball, `${dir}/npm.tgz`);
 const [kind, want] = meta.dist.integrity.split(" ")[0].split(/-(.*)/s);
 const got = createHash(kind).update(fs.readFileSync(`${dir}/npm.tgz`))

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The guest's cgroups (v2), by descriptors held since boot:
+ *
+ *   /            kernel threads, nothing else
+ *   caisson/     guestd and its file workers; cpu.weight 10000
+ *   workload/    everything else, limited below the guest's memory
+ *     ex_…/      one per exec
+ *
+ * Guest root may move processes anywhere and make cgroups of its own, so freeze
+ * looks at the whole tree. cgroupfs never blocks on a disk.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "guestd/guestd.h"
+
+#define CGROUP_PIDS_MAX 64
+
+/* At boot: controllers, the two children, guestd into its own. Also opens
+ * h->workload and h->own from h->cgroup. 0 / -errno. */
+int cgroup_setup(struct held *h, uint64_t mem_total_bytes);
+
+/* A cgroup for an exec; descriptor or -errno. */
+int cgroup_make(int parent, const char *name);
+/* 0, -EBUSY while processes are in it. */
+int cgroup_remove(int parent, const char *name);
+
+/* Write text to a file of a cgroup directory; 0 / -errno. */
+int cgroup_write(int dir, const char *file, const char *text);
+/* Number behind `key ` in a flat-keyed file; -1 if there is none. */
+int64_t cgroup_value(int dir, const char *file, const char *key);
+/* Process ids in a cgroup, at most max; total number or -errno. */
+ssize_t cgroup_pids(int dir, pid_t *ret, size_t max);
+/* Send a signal to every process in it; number of processes. */
+size_t cgroup_signal(int dir, int signo);
+
+/* Freeze or thaw everything outside guestd's own cgroup. Asks only; see
+ * cgroup_is_frozen(). 0 / -errno. */
+int cgroup_freeze_all(const struct held *h, bool freeze);
+/* Every cgroup asked to freeze reports that it is frozen. */
+bool cgroup_is_frozen(const struct held *h);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The reaper: PID 1 inherits every orphan of the guest, so one place waits for
+ * all children. Whoever forks a process registers it here and is told its
+ * status and resource use once; anything else is reaped silently.
+ */
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+
+struct children;
+
+struct child {
+	struct list link; /* private */
+	pid_t pid;	  /* 0 while not registered */
+	void (*on_exit)(struct child *c, int status, const struct rusage *ru);
+};
+
+/* One per process: it owns SIGCHLD. */
+struct children *children_new(struct loop *l);
+struct children *children_free(struct children *s);
+/* Call in the same round as the fork. c must live until on_exit or del. */
+void children_add(struct children *s, struct child *c, pid_t pid,
+		  void (*on_exit)(struct child *, int, const struct rusage *));
+/* Forget: the process is reaped silently later. No-op if not registered. */
+void children_del(struct child *c);
+
+/*
+ * fork() for processes that will run something else: the child has default
+ * signal dispositions and an empty mask, as a program expects at exec.
+ */
+pid_t children_fork(void);

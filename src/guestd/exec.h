@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Execs: programs started for the host, each in its own session, process group
+ * and cgroup, with its output in a log that survives disconnects.
+ *
+ *   STARTING --(exec worked)--> RUNNING --(leader ended)--> DRAINING --> ENDED
+ *       \--(it did not)--> answered as an error, forgotten
+ *
+ * The exit fact comes from wait4() alone. An exec ends when its leader has
+ * ended and its pipes are drained, or 2 s later: a child in the background that
+ * still holds them does not hold the exec and is named in left_behind.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/own.h"
+#include "guestd/children.h"
+#include "guestd/execlog.h"
+#include "guestd/guestd.h"
+#include "guestd/spec.h"
+#include "net/http.h"
+#include "net/json.h"
+
+#define EXECS_LIVE_MAX	  256
+#define EXECS_MAX	  1024
+#define EXEC_KEEP_MS	  3600000u /* a finished record */
+#define EXEC_START_MAX_MS 15000u
+#define EXEC_DRAIN_MS	  2000u
+#define EXEC_KEYS_MAX	  1024
+#define EXEC_KEY_MS	  600000u
+#define EXEC_LEFT_MAX	  64
+
+enum exec_state {
+	EXEC_ST_STARTING,
+	EXEC_ST_RUNNING,
+	EXEC_ST_DRAINING,
+	EXEC_ST_ENDED,
+};
+
+enum exec_reason {
+	EXEC_EXITED,
+	EXEC_SIGNALED,
+	EXEC_TIMEOUT,
+	EXEC_OOM,
+	EXEC_UNKNOWN,
+};
+
+struct exec_fact {
+	enum exec_reason reason;
+	int code, signo; /* -1 = none */
+	uint64_t wall_ms, cpu_ms, max_rss_bytes;
+	pid_t left[EXEC_LEFT_MAX];
+	size_t n_left;
+};
+
+struct execs;
+struct exec_input;
+
+/* One of stdout, stderr. */
+struct exec_pipe {
+	struct loop_io io;
+	struct exec *exec;
+	int fd; /* -1 once it ended */
+	uint8_t kind;
+	bool waiting; /* the log has no room; not watched */
+};
+
+struct exec {
+	struct list link; /* in execs, oldest first */
+	struct guestd *g;
+	char id[EXEC_ID_MAX];
+	enum exec_state state;
+	struct exec_spec spec;
+	int refs; /* table + streams */
+
+	struct child child;
+	pid_t pid;
+	int cgroup; /* -1 without */
+	bool timed_out;
+	int64_t started_at_ms; /* wall clock, for people */
+	uint64_t began_us, ended_ms;
+	struct loop_timer timeout, drain;
+
+	/* what the child reports if it could not exec */
+	struct loop_io report_io;
+	int report_fd;
+
+	struct exec_pipe pipes[2];
+	struct execlog log;
+	struct list followers;
+	struct loop_defer wake;
+	struct loop_timer retry; /* memory was short */
+
+	int stdin_fd; /* -1: closed or never open */
+	uint64_t stdin_bytes;
+	bool stdin_ended;
+	struct exec_input *input; /* the stream that writes, or NULL */
+
+	struct list waiters; /* requests that wait for the start */
+	struct exec_fact fact;
+};
+
+struct execs {
+	struct guestd *g;
+	struct list all;
+	size_t n, n_live;
+	struct map *by_id;
+	struct map *keys; /* idempotency key -> struct exec_key */
+	struct list key_order;
+	struct loop_timer sweep;
+	size_t log_bytes, log_budget;
+};
+
+struct execs *execs_new(struct guestd *g);
+struct execs *execs_free(struct execs *s); /* kills what still runs */
+void execs_forget_keys(struct execs *s);   /* a new life begins */
+/* NULL if unknown. */
+struct exec *execs_get(struct execs *s, const char *id);
+/* Is there memory for more output? May drop logs of finished execs. */
+bool execs_log_fits(struct execs *s);
+/* Take it out of the table; it is freed with its last stream. */
+void execs_remove(struct exec *x);
+
+void exec_ref(struct exec *x);
+void exec_unref(struct exec *x);
+
+/* Fork. 0, or a negative errno with *e; then x is not started. spec is moved
+ * into *ret. */
+int exec_start_take(struct execs *s, struct exec_spec *spec, struct exec **ret,
+		    struct err *e);
+/* Signal the tree or only the leader. -ESRCH when it has ended. */
+int exec_signal(struct exec *x, int signo, bool tree);
+/* The log may have room again: readers moved on. */
+void exec_room(struct exec *x);
+/* Read on if output waits and the log has room; called by exec_room(). */
+void exec_output_resume(struct exec *x);
+/* Both pipes and their sources. */
+void exec_output_stop(struct exec *x);
+bool exec_output_done(const struct exec *x);
+/* Watch a pipe that the child writes. Takes fd. */
+void exec_output_watch_take(struct exec *x, unsigned which, int fd);
+/* Take what is in the pipes without waiting. */
+void exec_output_drain(struct exec *x);
+/* The leader ended or a pipe did: is it over? */
+void exec_check_end(struct exec *x);
+
+json_t *exec_record(const struct exec *x);
+json_t *exec_fact_json(const struct exec *x);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* From an exec's pipes into its log. */
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "guestd/exec.h"
+#include "guestd/exec_stream.h"
+
+/* Read per pipe and round, so that one exec cannot keep the loop. */
+#define ROUND_BYTES (512u << 10)
+#define RETRY_MS    50u
+#define KEEP_FLOOR  65536u
+
+static void pipe_close(struct exec_pipe *p)
+{
+	loop_io_del(&p->io);
+	p->fd = fd_close(p->fd);
+	p->waiting = false;
+}
+
+static void on_pipe(struct loop_io *io, unsigned events);
+
+/* A pipe that waits is not watched: epoll would report its hang-up for ever. */
+static void pipe_wait(struct exec_pipe *p)
+{
+	loop_io_del(&p->io);
+	p->waiting = true;
+}
+
+static void on_retry(struct loop_timer *t)
+{
+	exec_output_resume(container_of(t, struct exec, retry));
+}
+
+/* When the memory for all logs is used up: a rolling log keeps less, a
+ * blocking one waits. */
+static bool fits(struct exec_pipe *p)
+{
+	struct exec *x = p->exec;
+
+	if (execs_log_fits(x->g->execs))
+		return true;
+	if (!x->spec.block) {
+		if (x->log.keep_bytes > KEEP_FLOOR)
+			x->log.keep_bytes /= 2;
+		return true;
+	}
+	pipe_wait(p);
+	loop_timer_set(x->g->loop, &x->retry, RETRY_MS, on_retry);
+	return false;
+}
+
+/* 1 = there may be more, 0 = nothing now, -1 = ended or waiting. */
+static int pipe_read(struct exec_pipe *p, size_t *ret_n)
+{
+	struct exec *x = p->exec;
+	size_t may = execlog_room(&x->log), n;
+	uint8_t *to;
+	ssize_t r;
+
+	if (may == 0) {
+		pipe_wait(p);
+		return -1;
+	}
+	if (!fits(p))
+		return -1;
+	to = execlog_reserve(&x->log, p->kind, &n);
+	if (!to) {
+		pipe_wait(p);
+		loop_timer_set(x->g->loop, &x->retry, RETRY_MS, on_retry);
+		return -1;
+	}
+	r = read(p->fd, to, n < may ? n : may);
+	if (r > 0) {
+		execlog_commit(&x->log, (size_t)r);
+		*ret_n += (size_t)r;
+		return 1;
+	}
+	if (r < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	pipe_close(p);
+	return -1;
+}
+
+static void pipe_run(struct exec_pipe *p)
+{
+	struct exec *x = p->exec;
+	size_t n = 0;
+
+	while (n < ROUND_BYTES && pipe_read(p, &n) == 1)
+		;
+	if (n > 0)
+		exec_streams_wake(x);
+	exec_check_end(x);
+}
+
+static void on_pipe(struct loop_io *io, unsigned events)
+{
+	struct exec_pipe *p = container_of(io, struct exec_pipe, io);
+
+	(void)events;
+	/* Before the report nothing is read, so that a program that did not
+	 * start has no output. */
+	if (p->exec->state == EXEC_ST_STARTING)
+		pipe_wait(p);
+	else
+		pipe_run(p);
+}
+
+void exec_output_watch_take(struct exec *x, unsigned which, int fd)
+{
+	struct exec_pipe *p = &x->pipes[which];
+
+	p->fd = fd;
+	(void)loop_io_add(x->g->loop, &p->io, fd, LOOP_IN, on_pipe);
+}
+
+void exec_output_resume(struct exec *x)
+{
+	if (x->state == EXEC_ST_STARTING || execlog_room(&x->log) == 0)
+		return;
+	for (int i = 0; i < 2; i++) {
+		struct exec_pipe *p = &x->pipes[i];
+
+		if (!p->waiting)
+			continue;
+		p->waiting = false;
+		(void)loop_io_add(x->g->loop, &p->io, p->fd, LOOP_IN, on_pipe);
+	}
+}
+
+void exec_output_stop(struct exec *x)
+{
+	pipe_close(&x->pipes[0]);
+	pipe_close(&x->pipes[1]);
+	loop_timer_del(&x->retry);
+}
+
+bool exec_output_done(const struct exec *x)
+{
+	return x->pipes[0].fd < 0 && x->pipes[1].fd < 0;
+}
+
+void exec_output_drain(struct exec *x)
+{
+	for (int i = 0; i < 2; i++) {
+		size_t n = 0;
+
+		/* what a pipe can hold, not what a child goes on writing */
+		while (x->pipes[i].fd >= 0 && n < ROUND_BYTES &&
+		       pipe_read(&x->pipes[i], &n) == 1)
+			;
+	}
+	exec_streams_wake(x);
+}
+
+void exec_room(struct exec *x)
+{
+	exec_output_resume(x);
+}
