@@ -14,7 +14,7 @@
 
 /* Define `name_p(T **p)` for OWNED from a destructor `T *name(T *)`. */
 #define DEFINE_CLEANUP(type, fn)                                               \
-	static inline void fn##_p(type **p)                                    \
+	static inline __attribute__((unused)) void fn##_p(type **p)            \
 	{                                                                      \
 		if (*p)                                                        \
 			fn(*p);                                                \
