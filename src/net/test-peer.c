@@ -478,6 +478,78 @@ void peer_spin(struct peer *p, unsigned rounds)
 		loop_once(p->l, 1);
 }
 
+/* ---- by hand ---- */
+
+void raw_send_n(struct raw *r, const void *p, size_t n)
+{
+	CHECK(write_all(r->fd, p, n) == 0);
+}
+
+void raw_send(struct raw *r, const char *text)
+{
+	raw_send_n(r, text, strlen(text));
+}
+
+static void raw_read(struct raw *r)
+{
+	ssize_t n;
+
+	while (!r->eof && r->n < sizeof(r->text) - 1) {
+		n = recv(r->fd, r->text + r->n, sizeof(r->text) - 1 - r->n,
+			 MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n <= 0)
+			r->eof = true;
+		else
+			r->n += (size_t)n;
+	}
+	for (size_t i = 0; i < r->n; i++) {
+		if (!r->text[i])
+			r->text[i] = '?'; /* else it would end the text */
+	}
+	r->text[r->n] = 0;
+}
+
+bool raw_wait(struct peer *p, struct raw *r, const char *word)
+{
+	uint64_t end = peer_now() + 20000;
+
+	for (;;) {
+		raw_read(r);
+		if (strstr(r->text, word))
+			return true;
+		if (r->eof || peer_now() > end)
+			return false;
+		loop_once(p->l, 5);
+	}
+}
+
+bool raw_wait_eof(struct peer *p, struct raw *r)
+{
+	uint64_t end = peer_now() + 20000;
+
+	while (!r->eof && peer_now() < end) {
+		loop_once(p->l, 5);
+		raw_read(r);
+	}
+	return r->eof;
+}
+
+unsigned raw_count(const struct raw *r, const char *word)
+{
+	unsigned n = 0;
+
+	for (const char *s = r->text; (s = strstr(s, word)); s++)
+		n++;
+	return n;
+}
+
+void raw_close(struct raw *r)
+{
+	r->fd = fd_close(r->fd);
+}
+
 /* ---- memory ---- */
 
 struct end {

@@ -76,6 +76,26 @@ void peer_fini(struct peer *p);
 
 extern const struct http_conn_ops peer_server_ops;
 
+/* ---- a peer that writes bytes by hand ---- */
+
+struct raw {
+	int fd;
+	char text[131072]; /* everything received, ? for NUL bytes */
+	size_t n;
+	bool eof;
+};
+
+void raw_send(struct raw *r, const char *text);
+void raw_send_n(struct raw *r, const void *p, size_t n);
+/* Run the loop and read until text holds the word; false at the end of file or
+ * after too long. */
+bool raw_wait(struct peer *p, struct raw *r, const char *word);
+/* Run the loop and read until the end of file. */
+bool raw_wait_eof(struct peer *p, struct raw *r);
+/* How often the word is in text. */
+unsigned raw_count(const struct raw *r, const char *word);
+void raw_close(struct raw *r);
+
 /* Start a request whose body is to_send bytes of the pattern. */
 void ask_start(struct peer *p, struct ask *a, const char *method,
 	       const char *path, uint64_t to_send);
