@@ -194,14 +194,15 @@ static int put_json(struct frames *f, const struct frame *fr, struct buf *out,
 	/* escapes may make it longer than it came */
 	if (strlen(text) > EXEC_FRAME_MAX)
 		return refuse(e, "its JSON is too long");
+	r = fr->type == EXEC_GAP ? check_gap(f, obj, e) : 0;
+	if (r < 0)
+		return r;
 	if (f->is_raw)
 		r = put_raw(fr, text, strlen(text), out);
 	else
 		r = buf_printf(out, "{\"o\":%llu,\"%s\":%s}\n",
 			       (unsigned long long)fr->offset,
 			       json_name(fr->type), text);
-	if (r == 0 && fr->type == EXEC_GAP)
-		r = check_gap(f, obj, e);
 	if (fr->type == EXEC_EXIT)
 		f->has_ended = true;
 	return r;

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/route.h"
+
+#include <string.h>
+
+#include "base/test.h"
+
+#define EX "ex_0123456789abcdefghijklmnopqr"
+
+static struct route got;
+static struct err err;
+
+/* The canonical path, or the error's kind. */
+static const char *route(const char *method, const char *path)
+{
+	static char text[16384];
+	int r;
+
+	err_clear(&err);
+	r = route_parse(method, path, &got, &err);
+	if (r < 0)
+		return err_kind_name(err.kind);
+	snprintf(text, sizeof(text), "%s", got.path);
+	route_fini(&got);
+	return text;
+}
+
+TEST(known_calls_pass)
+{
+	T_STR(route("POST", "/v1/execs"), "/v1/execs");
+	T_TRUE(got.has_body && got.kind == ROUTE_JSON);
+	T_STR(route("GET", "/v1/execs"), "/v1/execs");
+	T_STR(route("GET", "/v1/execs/" EX), "/v1/execs/" EX);
+	T_STR(route("DELETE", "/v1/execs/" EX), "/v1/execs/" EX);
+	T_STR(route("POST", "/v1/execs/" EX "/signal"),
+	      "/v1/execs/" EX "/signal");
+	T_STR(route("POST", "/v1/execs/" EX "/stdin?offset=5&end=1"),
+	      "/v1/execs/" EX "/stdin?offset=5&end=1");
+	T_STR(route("GET", "/v1/metrics"), "/v1/metrics");
+}
+
+TEST(output_remembers_where_it_starts)
+{
+	T_STR(route("GET", "/v1/execs/" EX "/output?from=77&follow=1"),
+	      "/v1/execs/" EX "/output?from=77&follow=1");
+	T_INT(got.kind, ROUTE_OUTPUT);
+	T_INT(got.from, 77);
+}
+
+TEST(control_calls_are_not_there)
+{
+	T_STR(route("GET", "/g1/hello"), "not_found");
+	T_STR(route("POST", "/g1/renew"), "not_found");
+	T_STR(route("POST", "/g1/thaw"), "not_found");
+	T_STR(route("POST", "/v1/../g1/thaw"), "not_found");
+	T_STR(route("POST", "//g1/thaw"), "not_found");
+	T_STR(route("POST", "/v1/execs/../../g1/thaw"), "not_found");
+	T_STR(route("GET", "http://guest/g1/hello"), "not_found");
+}
+
+TEST(other_methods_are_refused)
+{
+	T_STR(route("PUT", "/v1/execs"), "unsupported");
+	T_STR(route("POST", "/v1/files?path=/a"), "unsupported");
+	T_STR(route("CONNECT", "/v1/execs"), "unsupported");
+}
+
+TEST(ids_are_exact)
+{
+	T_STR(route("GET", "/v1/execs/ex_0123"), "not_found");
+	T_STR(route("GET", "/v1/execs/" EX "s"), "not_found");
+	T_STR(route("GET", "/v1/execs/EX_0123456789abcdefghijklmnopqr"),
+	      "not_found");
+	T_STR(route("GET", "/v1/execs/ex_0123456789abcdefghijklmnop/."),
+	      "not_found");
+	T_STR(route("GET", "/v1/execs/" EX "/"), "not_found");
+	T_STR(route("GET", "/v1/execs/"), "not_found");
+}
+
+TEST(file_names_are_encoded_anew)
+{
+	T_STR(route("GET", "/v1/files?path=%2Ftmp%2fa%20b"),
+	      "/v1/files?path=/tmp/a%20b");
+	T_STR(route("PUT", "/v1/files?path=/a%26mode%3D7&mode=644"),
+	      "/v1/files?path=/a%26mode%3D7&mode=644");
+	T_STR(route("GET", "/v1/files?path=/%ff%0a"), "/v1/files?path=/%FF%0A");
+	T_INT(got.kind, ROUTE_FILE);
+}
+
+TEST(a_file_needs_a_name)
+{
+	T_STR(route("GET", "/v1/files"), "invalid");
+	T_STR(route("GET", "/v1/files?path="), "invalid");
+	T_STR(route("GET", "/v1/files?path"), "invalid");
+	T_STR(route("GET", "/v1/files?path=a%00b"), "invalid");
+	T_STR(route("GET", "/v1/files?path=%zz"), "invalid");
+}
+
+TEST(long_names_are_bounded)
+{
+	static char path[8300];
+
+	memset(path, 'a', sizeof(path) - 1);
+	memcpy(path, "/v1/files?path=", 15);
+	path[15 + 4096] = '\0';
+	T_TRUE(strlen(route("GET", path)) > 4096);
+	path[15 + 4096] = 'a';
+	T_STR(route("GET", path), "invalid");
+}
+
+TEST(the_longest_name_fits_encoded)
+{
+	static char path[16 + 4096 * 3];
+
+	snprintf(path, sizeof(path), "/v1/files?path=");
+	for (int i = 0; i < 4096; i++)
+		memcpy(path + 15 + 3 * i, "%01", 3);
+	T_INT(strlen(route("GET", path)), 15 + 3 * 4096);
+}
+
+TEST(parameters_are_checked)
+{
+	T_STR(route("GET", "/v1/execs/" EX "/output?from=x"), "invalid");
+	T_STR(route("GET", "/v1/execs/" EX "/output?from=-1"), "invalid");
+	T_STR(route("GET", "/v1/execs/" EX "/output?follow=2"), "invalid");
+	T_STR(route("GET", "/v1/execs/" EX "/output?from=99999999999999999999"),
+	      "invalid");
+	T_STR(route("PUT", "/v1/files?path=/a&mode=9"), "invalid");
+	T_STR(route("PUT", "/v1/files?path=/a&owner=a%20b"), "invalid");
+	T_STR(route("PUT", "/v1/files?path=/a&parents=yes"), "invalid");
+}
+
+TEST(unknown_and_double_parameters_are_refused)
+{
+	T_STR(route("GET", "/v1/execs?x=1"), "invalid");
+	T_STR(route("GET", "/v1/files?path=/a&mode=644"), "invalid");
+	T_STR(route("GET", "/v1/files?path=/a&path=/b"), "invalid");
+	T_HAS(err.msg, "path");
+}
