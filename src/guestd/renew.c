@@ -175,7 +175,10 @@ static int set_ports(const struct held *h, const struct renew *r)
 	owned_fd fd = openat(h->proc, "sys/net/ipv4/ip_local_port_range",
 			     O_WRONLY | O_CLOEXEC);
 
-	snprintf(text, sizeof(text), "%d %d", r->port_low, r->port_high);
+	/* the kernel wants ends of different parity, and grumbles otherwise */
+	snprintf(text, sizeof(text), "%d %d", r->port_low,
+		 (r->port_low ^ r->port_high) & 1 ? r->port_high
+						  : r->port_high - 1);
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
 		return -errno;
 	return 0;
