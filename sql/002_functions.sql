@@ -8,7 +8,7 @@
 -- Refusals a client can cause are raised with these SQLSTATEs (the message is
 -- for the log; words for the client are the API's):
 --   CA404 no such thing      CA001 name taken        CA002 idempotency mismatch
---   CA003 wrong state        CA004 template unknown
+--   CA003 wrong state        CA004 template unknown  CA005 no node was given
 
 SET LOCAL ROLE caisson_owner;
 
@@ -266,7 +266,8 @@ $$;
 -- lease ends) and idempotency key in one synchronous commit. Resources that
 -- are NULL come from the release's defaults.
 -- outcome: created | replay. manifest is the release's, for the node.
--- Raises CA001, CA002, CA004.
+-- Raises CA001, CA002, CA004, CA005 (p_node is NULL: the caller found none, and
+-- this is no replay).
 CREATE FUNCTION caisson.sandbox_create(p_tenant text, p_project text,
 	p_id text, p_op text, p_name text, p_template text, p_labels jsonb,
 	p_env jsonb, p_vcpus integer, p_memory_mib integer,
@@ -304,6 +305,9 @@ BEGIN
 	IF r.digest IS NULL THEN
 		RAISE EXCEPTION 'template % unknown', p_template
 			USING ERRCODE = 'CA004';
+	END IF;
+	IF p_node IS NULL THEN
+		RAISE EXCEPTION 'no node for it' USING ERRCODE = 'CA005';
 	END IF;
 	d := coalesce(r.manifest -> 'defaults', '{}');
 	INSERT INTO caisson.sandboxes (id, tenant, project, name, labels, env,

@@ -51,16 +51,24 @@ static const struct {
 	const char *state;
 	enum err_kind kind;
 } kinds[] = {
-	{ "CA404", ERR_NOT_FOUND },   { "CA001", ERR_EXISTS },
-	{ "CA002", ERR_CONFLICT },    { "CA003", ERR_CONFLICT },
-	{ "CA004", ERR_NOT_FOUND },   { "23505", ERR_EXISTS },
+	{ "CA404", ERR_NOT_FOUND },
+	{ "CA001", ERR_EXISTS },
+	{ "CA002", ERR_CONFLICT },
+	{ "CA003", ERR_CONFLICT },
+	{ "CA004", ERR_NOT_FOUND },
+	{ "CA005", ERR_UNAVAILABLE },
+	{ "23505", ERR_EXISTS },
 	{ "25006", ERR_UNAVAILABLE }, /* a read-only standby */
 	{ "40001", ERR_UNAVAILABLE }, /* serialization */
 	{ "40P01", ERR_UNAVAILABLE }, /* deadlock */
-	{ "42501", ERR_DENIED },      { "53300", ERR_UNAVAILABLE },
-	{ "55P03", ERR_TIMEOUT },     { "57014", ERR_TIMEOUT },
-	{ "08", ERR_UNAVAILABLE },    { "57", ERR_UNAVAILABLE },
-	{ "53", ERR_EXHAUSTED },      { "22", ERR_INVALID },
+	{ "42501", ERR_DENIED },
+	{ "53300", ERR_UNAVAILABLE },
+	{ "55P03", ERR_TIMEOUT },
+	{ "57014", ERR_TIMEOUT },
+	{ "08", ERR_UNAVAILABLE },
+	{ "57", ERR_UNAVAILABLE },
+	{ "53", ERR_EXHAUSTED },
+	{ "22", ERR_INVALID },
 	{ "23", ERR_INVALID },
 };
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One caisson-api process: both listeners, the database pool, what is known of
+ * the nodes. Stateless in the sense that another process, or this one after a
+ * restart, goes on with whatever it left: accepted wishes are rows.
+ *
+ * Single-threaded; nothing blocks.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "db/pg.h"
+#include "net/http.h"
+
+struct api_conf {
+	const char *conninfo;
+	const char *const *hosts; /* names we answer to, beside loopback */
+	size_t n_hosts;
+	const char *const *origins;
+	size_t n_origins;
+	unsigned db_conns; /* 0 = the pool's default */
+};
+
+struct auth_cache;
+struct nodes;
+struct datas;
+
+struct api {
+	struct loop *loop;
+	struct api_conf conf; /* borrowed */
+	struct pg_pool *db;
+	char owner[28]; /* names this process as owner of operations */
+	uint8_t secret[32];
+	bool has_secret;
+	struct auth_cache *auth;
+	struct nodes *nodes;
+	struct datas *datas;
+	struct http_server *control, *data;
+	struct list reqs;
+	struct map *waits; /* operation id -> struct list of waiters */
+	unsigned n_waits;
+	struct loop_timer sweep_timer, renew_timer, hello_timer;
+	bool sweeping;
+	struct list tasks;
+	bool stopping;
+};
+
+struct api *api_new(struct loop *l, const struct api_conf *conf);
+/* Listening sockets are taken over. */
+void api_listen_take(struct api *a, int control_fd, int data_fd);
+/* Cuts everything. */
+struct api *api_free(struct api *a);
+
+/* "127.0.0.1:7700", "[::1]:7700": numeric only. A listening socket or -errno
+ * with *e. */
+int api_bind(const char *text, struct err *e);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "api/openapi.h"
+#include "base/args.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/ready.h"
+
+struct options {
+	const char *run, *db, *control, *data;
+	struct arg_list hosts, origins;
+	int64_t db_conns;
+	bool openapi;
+};
+
+static const char more[] = "Example:\n"
+			   "  caisson-api --db 'host=/run/caisson/pg "
+			   "dbname=caisson user=caisson_api'\n";
+
+static int parse(int argc, char **argv, struct options *o, struct err *e)
+{
+	const struct arg_opt opts[] = {
+		{ "run", 0, ARG_STR, &o->run, "DIR",
+		  "runtime directory (/run/caisson)", 0, 0 },
+		{ "db", 0, ARG_STR, &o->db, "CONNINFO",
+		  "connection string of the database, role caisson_api", 0, 0 },
+		{ "control", 0, ARG_STR, &o->control, "ADDRESS:PORT",
+		  "control listener (127.0.0.1:7700)", 0, 0 },
+		{ "data", 0, ARG_STR, &o->data, "ADDRESS:PORT",
+		  "data listener (127.0.0.1:7710)", 0, 0 },
+		{ "host", 0, ARG_LIST, &o->hosts, "NAME",
+		  "a Host to answer to, beside loopback; may be repeated", 0,
+		  0 },
+		{ "origin", 0, ARG_LIST, &o->origins, "URL",
+		  "an Origin (page) to let in; may be repeated", 0, 0 },
+		{ "db-connections", 0, ARG_INT, &o->db_conns, "N",
+		  "connections to the database (16)", 1, 256 },
+		{ "openapi", 0, ARG_FLAG, &o->openapi, NULL,
+		  "print the OpenAPI document and exit", 0, 0 },
+	};
+	const struct args a = {
+		.usage = "caisson-api --db CONNINFO [options]",
+		.summary = "Serve Caisson's public API.",
+		.more = more,
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+	};
+	int rest = 0, r = args_parse(&a, argc, argv, &rest, e);
+
+	if (r != ARGS_OK)
+		return r;
+	if (rest < argc)
+		return err_set(e, -EINVAL, ERR_INVALID,
+			       "unexpected argument \"%s\"", argv[rest]);
+	if (!o->db && !o->openapi)
+		return err_set(e, -EINVAL, ERR_INVALID,
+			       "--db CONNINFO is needed; `caisson up` passes "
+			       "the private database's");
+	return ARGS_OK;
+}
+
+/* A restart is equal to a crash: what was accepted is in the database. */
+static void on_term(struct loop_signal *s)
+{
+	loop_stop(s->loop, 0);
+}
+
+static int serve(const struct options *o, struct err *e)
+{
+	struct api_conf conf = {
+		.conninfo = o->db,
+		.hosts = o->hosts.v,
+		.n_hosts = o->hosts.n,
+		.origins = o->origins.v,
+		.n_origins = o->origins.n,
+		.db_conns = (unsigned)o->db_conns,
+	};
+	struct loop_signal term = { 0 }, intr = { 0 };
+	owned_fd control = api_bind(o->control, e);
+	owned_fd data = control < 0 ? -1 : api_bind(o->data, e);
+	struct loop *l;
+	struct api *a;
+
+	if (control < 0 || data < 0)
+		return e->code;
+	signal(SIGPIPE, SIG_IGN);
+	l = loop_new();
+	loop_signal_add(l, &term, SIGTERM, on_term);
+	loop_signal_add(l, &intr, SIGINT, on_term);
+	a = api_new(l, &conf);
+	api_listen_take(a, take_fd(&control), take_fd(&data));
+	log_info("listening", "control=%s data=%s", o->control, o->data);
+	ready_notify();
+	loop_run(l);
+	api_free(a);
+	loop_signal_del(&term);
+	loop_signal_del(&intr);
+	loop_free(l);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .run = "/run/caisson",
+			     .control = "127.0.0.1:7700",
+			     .data = "127.0.0.1:7710",
+			     .db_conns = 16 };
+	struct err e = { 0 };
+	int r;
+
+	log_init("caisson-api", LOG_INFO_);
+	r = parse(argc, argv, &o, &e);
+	if (r == ARGS_HELP)
+		return 0;
+	if (r == ARGS_OK && o.openapi) {
+		owned_str text = openapi_text();
+
+		return fputs(text, stdout) < 0 || fflush(stdout) ? 1 : 0;
+	}
+	if (r == ARGS_OK)
+		r = serve(&o, &e);
+	if (r >= 0)
+		return 0;
+	fprintf(stderr, "caisson-api: %s\n", e.msg);
+	return 1;
+}

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/req.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/auth.h"
+#include "api/host.h"
+#include "api/stats.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "net/json.h"
+#include "tls/digest.h"
+
+#define BODY_MS 30000u /* for a client to send its JSON */
+#define DB_MS	5000u
+
+/* ---- life ---- */
+
+struct req *req_ref(struct req *r)
+{
+	r->refs++;
+	return r;
+}
+
+void req_unref(struct req *r)
+{
+	CHECK(r->refs > 0);
+	if (--r->refs > 0)
+		return;
+	CHECK(!r->stream);
+	if (r->drop)
+		r->drop(r);
+	loop_timer_del(&r->timer);
+	list_del(&r->link);
+	buf_fini(&r->body);
+	json_decref(r->json);
+	free(r);
+}
+
+static void log_request(const struct req *r)
+{
+	double ms = (double)(now_mono_us() - r->start_us) / 1000.0;
+
+	stats_request(r->status, ms / 1000.0);
+	log_set_trace(r->trace);
+	log_info("request", "id=%s route=%s status=%d ms=%.1f", r->id,
+		 r->route ? r->route->path : "-", r->status, ms);
+	log_set_trace(NULL);
+}
+
+static void on_stream_close(struct http_stream *s, const struct err *e)
+{
+	struct req *r = http_stream_owner(s);
+
+	(void)e;
+	r->stream = NULL;
+	loop_timer_del(&r->timer);
+	log_request(r);
+	if (r->on_close)
+		r->on_close(r);
+	req_unref(r);
+}
+
+/* ---- reading the request ---- */
+
+const char *req_param(const struct req *r, const char *name)
+{
+	return route_param(&r->params, name);
+}
+
+const char *req_header(const struct req *r, const char *name)
+{
+	return r->stream ? http_head_get(http_stream_head(r->stream), name)
+			 : NULL;
+}
+
+const char *req_path(const struct req *r)
+{
+	return r->stream ? http_stream_head(r->stream)->path : "";
+}
+
+char *req_query(const struct req *r, const char *name)
+{
+	return http_query_get(req_path(r), name);
+}
+
+static void field_fault(struct req *r, const char *code, const char *name,
+			const char *message)
+{
+	struct fault f;
+
+	fault_set(&f, code, "request", "GET /v1/openapi.json describes it",
+		  "%s: %s", name, message);
+	snprintf(f.field, sizeof(f.field), "%s", name);
+	req_fault(r, &f);
+}
+
+bool req_query_int(struct req *r, const char *name, int64_t min, int64_t max,
+		   int64_t missing, int64_t *ret)
+{
+	owned_str text = req_query(r, name);
+	char why[96], *end = NULL;
+	long long v;
+
+	*ret = missing;
+	if (!text)
+		return true;
+	errno = 0;
+	v = strtoll(text, &end, 10);
+	if (!errno && *text && !*end && isdigit((unsigned char)text[0]) &&
+	    v >= min && v <= max) {
+		*ret = v;
+		return true;
+	}
+	snprintf(why, sizeof(why),
+		 "expected an integer from %" PRId64 " to %" PRId64, min, max);
+	field_fault(r, "invalid_field", name, why);
+	return false;
+}
+
+bool req_idem(struct req *r, const char **ret_key)
+{
+	const char *key = req_header(r, "idempotency-key");
+
+	*ret_key = key;
+	if (!key)
+		return true;
+	for (const char *c = key; *c; c++)
+		if (*c < 0x20 || *c > 0x7e)
+			key = "";
+	if (*key && strlen(key) <= 128)
+		return true;
+	field_fault(r, "invalid_field", "Idempotency-Key",
+		    "expected 1 to 128 printable characters");
+	return false;
+}
+
+void req_body_hmac(const struct req *r, char ret[65])
+{
+	uint8_t md[DIGEST_BYTES];
+	struct digest *d =
+	    digest_hmac_new(r->api->secret, sizeof(r->api->secret));
+
+	if (buf_len(&r->body))
+		digest_update(d, r->body.mem + r->body.start,
+			      buf_len(&r->body));
+	digest_final(d, md);
+	digest_free(d);
+	text_hex(md, sizeof(md), ret);
+}
+
+/* ---- answering ---- */
+
+void req_begin(struct req *r, struct http_head *head, bool body)
+{
+	if (!r->stream || r->replied)
+		return;
+	r->replied = true;
+	r->status = head->status;
+	http_head_add(head, "request-id", r->id);
+	http_head_add(head, "cache-control", "no-store");
+	if (r->replayed)
+		http_head_add(head, "idempotent-replayed", "true");
+	http_head_add(head, "x-content-type-options", "nosniff");
+	http_stream_respond(r->stream, head, body);
+}
+
+static void reply(struct req *r, struct http_head *head, const char *text)
+{
+	bool head_only =
+	    r->stream &&
+	    strcmp(http_stream_head(r->stream)->method, "HEAD") == 0;
+	size_t n = strlen(text), done;
+	char length[24];
+
+	if (!r->stream || r->replied)
+		return;
+	snprintf(length, sizeof(length), "%zu", n);
+	http_head_add(head, "content-length", length);
+	req_begin(r, head, n > 0 && !head_only);
+	if (n == 0 || head_only)
+		return;
+	/* a text of ours fits: it is below what a stream takes at once, else
+	 * the rest goes out as room comes */
+	done = http_stream_write(r->stream, text, n);
+	if (done < n) {
+		buf_fini(&r->body);
+		buf_init(&r->body, 0);
+		buf_put(&r->body, text + done, n - done);
+		return;
+	}
+	http_stream_end(r->stream);
+}
+
+/* The rest of a long answer. */
+static void write_rest(struct req *r)
+{
+	size_t n = buf_len(&r->body);
+
+	if (!n)
+		return;
+	buf_consume(&r->body,
+		    http_stream_write(r->stream, buf_data(&r->body), n));
+	if (!buf_len(&r->body))
+		http_stream_end(r->stream);
+}
+
+static void reply_text(struct req *r, int status, const char *type,
+		       const char *name, const char *value, const char *text)
+{
+	struct http_head head;
+
+	loop_timer_del(&r->timer);
+	http_head_init(&head);
+	head.status = status;
+	http_head_add(&head, "content-type", type);
+	if (name)
+		http_head_add(&head, name, value);
+	reply(r, &head, text);
+	http_head_fini(&head);
+}
+
+void req_text(struct req *r, int status, const char *type, const char *text)
+{
+	reply_text(r, status, type, NULL, NULL, text);
+}
+
+void req_json(struct req *r, int status, const char *text)
+{
+	reply_text(r, status, "application/json", NULL, NULL, text);
+}
+
+void req_json_with(struct req *r, int status, const char *name,
+		   const char *value, const char *text)
+{
+	reply_text(r, status, "application/json", name, value, text);
+}
+
+void req_fault(struct req *r, const struct fault *f)
+{
+	owned_str text = fault_text(f, r->id);
+	char after[16];
+
+	snprintf(after, sizeof(after), "%d", f->retry_after_s);
+	reply_text(r, fault_status(f->code), "application/json",
+		   f->retry_after_s ? "retry-after" : NULL, after, text);
+}
+
+char *req_pair(const char *operation, const char *sandbox)
+{
+	return xasprintf("{\"operation\":%s,\"sandbox\":%s}",
+			 operation ? operation : "null",
+			 sandbox ? sandbox : "null");
+}
+
+/* ---- the database ---- */
+
+struct db_call {
+	struct req *req;
+	req_db_done *done;
+};
+
+static void on_db(void *arg, const struct pg_result *res, const struct err *e)
+{
+	struct db_call *c = arg;
+	struct req *r = c->req;
+	const char *state = pg_sqlstate(res);
+	struct fault f;
+
+	if (e && strncmp(state, "22", 2) == 0) { /* data exception */
+		fault_set(&f, "invalid_field", "request",
+			  "GET /v1/openapi.json describes the call",
+			  "a value has not the form of its kind");
+		req_fault(r, &f);
+	} else if (e && strncmp(state, "CA", 2) != 0) {
+		log_set_trace(r->trace);
+		log_error("db", "id=%s sqlstate=%s error=%s", r->id, state,
+			  e->msg);
+		log_set_trace(NULL);
+		fault_of_db(&f, e);
+		req_fault(r, &f);
+	} else {
+		c->done(r, res, e ? state : "");
+	}
+	free(c);
+	req_unref(r);
+}
+
+void req_db(struct req *r, struct pg_stmt *st, const char *const *params,
+	    req_db_done *done)
+{
+	struct db_call *c = xnew(struct db_call);
+	struct err e = { 0 };
+	struct fault f;
+
+	c->req = req_ref(r);
+	c->done = done;
+	if (pg_query(r->api->db, st, params, DB_MS, on_db, c, &e) == 0)
+		return;
+	free(c);
+	fault_of_db(&f, &e);
+	req_fault(r, &f);
+	req_unref(r);
+}
+
+/* ---- from head to handler ---- */
+
+static void run(struct req *r)
+{
+	struct err e = { 0 };
+	struct fault f;
+
+	loop_timer_del(&r->timer);
+	r->reading = false;
+	if (r->route->request &&
+	    json_parse(buf_data(&r->body), buf_len(&r->body), &r->json, &e) <
+		0) {
+		fault_set(&f, "invalid_field", "request",
+			  "send one JSON object", "the body: %s", e.msg);
+		req_fault(r, &f);
+		return;
+	}
+	r->route->run(r);
+}
+
+static void read_body(struct req *r)
+{
+	const uint8_t *p;
+	size_t n = http_stream_peek(r->stream, &p);
+	struct fault f;
+
+	if (n && buf_put(&r->body, p, n) < 0) {
+		r->reading = false;
+		fault_set(&f, "too_large", "request",
+			  "files go through the data listener",
+			  "the body is larger than %u bytes", REQ_BODY_MAX);
+		req_fault(r, &f);
+		return;
+	}
+	http_stream_consume(r->stream, n);
+	if (http_stream_eof(r->stream))
+		run(r);
+}
+
+static void on_body_late(struct loop_timer *t)
+{
+	struct req *r = container_of(t, struct req, timer);
+	struct fault f;
+
+	r->reading = false;
+	fault_set(&f, "invalid_field", "request", "send the body at once",
+		  "the body did not arrive within %u s", BODY_MS / 1000);
+	req_fault(r, &f);
+}
+
+static void authorised(struct req *r, const struct fault *f)
+{
+	struct fault no;
+
+	if (!r->stream)
+		return;
+	if (f) {
+		req_fault(r, f);
+		return;
+	}
+	if (r->who.role < r->route->role) {
+		fault_set(&no, "role_required", "policy",
+			  "use a key of that role: `caisson key …`, or ask who "
+			  "gave you this one",
+			  "this call needs role %s; the key is a %s",
+			  role_name(r->route->role), role_name(r->who.role));
+		req_fault(r, &no);
+		return;
+	}
+	if (!r->route->run) {
+		fault_set(&no, "not_supported", "request",
+			  "GET /v1/openapi.json names what this version does",
+			  "%s %s is planned and not in this version",
+			  r->route->method, r->route->path);
+		req_fault(r, &no);
+		return;
+	}
+	if (r->route->stream) {
+		r->route->run(r);
+		return;
+	}
+	r->reading = true;
+	loop_timer_set(r->api->loop, &r->timer, BODY_MS, on_body_late);
+	read_body(r);
+}
+
+static bool admit(struct req *r, struct fault *f)
+{
+	const struct http_head *h = http_stream_head(r->stream);
+	const struct api_conf *c = &r->api->conf;
+	const char *host = h->authority;
+
+	if (!host_allowed(host, c->hosts, c->n_hosts)) {
+		fault_set(f, "policy_denied", "policy",
+			  "start caisson-api with --host NAME to answer to "
+			  "that name",
+			  "this server does not answer to the Host it was "
+			  "asked by");
+		return false;
+	}
+	if (!origin_allowed(http_head_get(h, "origin"), c->origins,
+			    c->n_origins)) {
+		fault_set(f, "policy_denied", "policy",
+			  "start caisson-api with --origin URL to let that "
+			  "page in",
+			  "the page that asked (Origin) is not one of this "
+			  "server's");
+		return false;
+	}
+	return true;
+}
+
+static void not_routed(struct req *r, enum route_result why, const char *allow)
+{
+	const struct http_head *h = http_stream_head(r->stream);
+	struct fault f;
+	owned_str text = NULL;
+
+	if (why == ROUTE_METHOD) {
+		fault_set(&f, "method_not_allowed", "request",
+			  "use one of the methods in Allow",
+			  "this path answers %s only", allow);
+		text = fault_text(&f, r->id);
+		req_json_with(r, 405, "allow", allow, text);
+		return;
+	}
+	if (why == ROUTE_BAD_PATH)
+		fault_set(&f, "bad_path", "request",
+			  "percent-encode every segment",
+			  "the path is malformed or too long");
+	else
+		fault_set(&f, "not_found", "request",
+			  "GET /v1/openapi.json names every path",
+			  "no such path on the %s listener",
+			  r->side == SIDE_DATA ? "data" : "control");
+	(void)h;
+	req_fault(r, &f);
+}
+
+/* W3C trace context, level 1: version 00 only. */
+static void take_trace(struct req *r)
+{
+	const char *t = req_header(r, "traceparent");
+	uint8_t rnd[24];
+	char hex[49];
+
+	if (t && strlen(t) == 55 && strncmp(t, "00-", 3) == 0 && t[35] == '-' &&
+	    t[52] == '-' && strspn(t + 3, "0123456789abcdef") == 32 &&
+	    strspn(t + 36, "0123456789abcdef") == 16 &&
+	    strspn(t + 53, "0123456789abcdef") == 2 &&
+	    strspn(t + 3, "0") < 32) {
+		memcpy(r->traceparent, t, 56);
+	} else {
+		random_bytes(rnd, sizeof(rnd));
+		text_hex(rnd, sizeof(rnd), hex);
+		snprintf(r->traceparent, sizeof(r->traceparent),
+			 "00-%.32s-%.16s-00", hex, hex + 32);
+	}
+	snprintf(r->trace, sizeof(r->trace), "%.32s", r->traceparent + 3);
+}
+
+static void on_stream_body(struct http_stream *s)
+{
+	struct req *r = http_stream_owner(s);
+	const uint8_t *p;
+
+	if (r->on_body)
+		r->on_body(r);
+	else if (r->reading)
+		read_body(r);
+	else if (r->replied) /* answered early: the rest is of no use */
+		http_stream_consume(s, http_stream_peek(s, &p));
+}
+
+static void on_stream_writable(struct http_stream *s)
+{
+	struct req *r = http_stream_owner(s);
+
+	if (r->on_writable)
+		r->on_writable(r);
+	else if (r->replied)
+		write_rest(r);
+}
+
+static void on_request(struct http_stream *s, struct api *a, enum side side)
+{
+	static const struct http_handler handler = {
+		.on_body = on_stream_body,
+		.on_writable = on_stream_writable,
+		.on_close = on_stream_close,
+	};
+	const struct http_head *h = http_stream_head(s);
+	struct req *r = xnew(struct req);
+	char allow[ROUTE_ALLOW_MAX];
+	enum route_result found;
+	struct fault f;
+
+	r->api = a;
+	r->side = side;
+	r->stream = s;
+	r->refs = 1; /* the stream's */
+	r->start_us = now_mono_us();
+	list_add_tail(&a->reqs, &r->link);
+	buf_init(&r->body, REQ_BODY_MAX);
+	memcpy(r->id, "req_", 4);
+	random_id(r->id + 4, 20);
+	http_stream_handle(s, &handler, r);
+	take_trace(r);
+	if (!admit(r, &f)) {
+		req_fault(r, &f);
+		return;
+	}
+	found = route_match(routes, n_routes, side, h->method, h->path,
+			    &r->route, &r->params, allow);
+	if (found != ROUTE_FOUND)
+		not_routed(r, found, allow);
+	else if (r->route->role == ROLE_OPEN)
+		authorised(r, NULL);
+	else
+		auth_request(r, authorised);
+}
+
+static void on_control(struct http_conn *c, struct http_stream *s)
+{
+	on_request(s, http_conn_owner(c), SIDE_CONTROL);
+}
+
+static void on_data(struct http_conn *c, struct http_stream *s)
+{
+	on_request(s, http_conn_owner(c), SIDE_DATA);
+}
+
+const struct http_conn_ops req_control_ops = { .on_request = on_control };
+const struct http_conn_ops req_data_ops = { .on_request = on_data };

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/url.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "net/http.h"
+
+char *url_escape(const char *s)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	char *ret = xcalloc(1, strlen(s) * 3 + 1), *to = ret;
+
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c < 0x80 && (isalnum(c) || strchr("-._~/", c))) {
+			*to++ = (char)c;
+			continue;
+		}
+		*to++ = '%';
+		*to++ = digits[c >> 4];
+		*to++ = digits[c & 15];
+	}
+	return ret;
+}
+
+char *url_query_nth(const char *path, const char *name, unsigned i)
+{
+	const char *p = strchr(path, '?');
+	size_t n = strlen(name);
+
+	while (p) {
+		p++;
+		if (strncmp(p, name, n) == 0 && p[n] == '=' && i-- == 0) {
+			/* the library reads the first of a query */
+			owned_str one = NULL;
+
+			one = xasprintf("/?%.*s", (int)strcspn(p, "&"), p);
+			return http_query_get(one, name);
+		}
+		p = strchr(p, '&');
+	}
+	return NULL;
+}
