@@ -135,6 +135,19 @@ int cgroup_create(const struct cgroups *g, unsigned slot, struct err *e)
 	return 0;
 }
 
+int cgroup_renew(const struct cgroups *g, unsigned slot, enum cgroup_role role,
+		 struct err *e)
+{
+	char path[64];
+
+	path_of(path, sizeof(path), slot, role, "");
+	if (unlinkat(g->dir, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return err_errno(e, errno, "renew cgroup %s", path);
+	if (mkdirat(g->dir, path, 0755) < 0)
+		return err_errno(e, errno, "renew cgroup %s", path);
+	return 0;
+}
+
 int cgroup_remove(const struct cgroups *g, unsigned slot)
 {
 	char path[64];

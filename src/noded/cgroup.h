@@ -31,6 +31,13 @@ void cgroups_close(struct cgroups *g);
 int cgroups_remove(const char *name); /* our cgroup itself, once empty */
 
 int cgroup_create(const struct cgroups *g, unsigned slot, struct err *e);
+/*
+ * Make a role's empty group anew. On Linux 6.18 whoever is cloned into a group
+ * that cgroup.kill was ever used on is killed at birth, so a group serves one
+ * process and is replaced for the next. -EBUSY while processes live in it.
+ */
+int cgroup_renew(const struct cgroups *g, unsigned slot, enum cgroup_role role,
+		 struct err *e);
 /* 0, also if absent; -EBUSY while processes live in it. */
 int cgroup_remove(const struct cgroups *g, unsigned slot);
 bool cgroup_exists(const struct cgroups *g, unsigned slot);

@@ -378,6 +378,7 @@ int slot_spawn_monitor(struct slot *s, struct err *e)
 	snprintf(node_uid, sizeof(node_uid), "%u", s->conf->node_uid);
 	snprintf(log, sizeof(log), "CAISSON_LOG=%s", level ? level : "");
 	r = open_exe(exe_path, &exe, e);
+	r = r < 0 ? r : cgroup_renew(s->cgroups, s->number, CGROUP_MONITOR, e);
 	r = r < 0 ? r
 		  : enter_cgroup(s, CGROUP_MONITOR, MONITOR_MEM_MIB * MIB,
 				 MONITOR_PIDS_MAX, &cgroup, e);

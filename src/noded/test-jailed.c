@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,11 +88,15 @@ static int dial(const char *name)
 static int monitor(char **argv)
 {
 	for (;;) {
+		struct pollfd p = { .fd = MONITOR_FD_LISTEN, .events = POLLIN };
+		int ready = poll(&p, 1, -1);
 		owned_fd fd =
 		    accept4(MONITOR_FD_LISTEN, NULL, NULL, SOCK_CLOEXEC);
 		char text[1024];
 		size_t n = facts(text, sizeof(text));
 
+		if (ready < 0 || fd < 0)
+			continue;
 		n += (size_t)snprintf(text + n, sizeof(text) - n,
 				      " argv=%s,%s,%s qmp=%d chan=%d mkslot=%d",
 				      argv[2], argv[3], argv[4], dial("qmp"),

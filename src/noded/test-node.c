@@ -4,9 +4,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,6 +29,7 @@ static char lib[256], cgroup[64], nft_path[256];
 static pid_t node;
 static int node_pidfd = -1;
 static uint32_t seq;
+static bool in_chroot;
 
 static const char *need_env(const char *name)
 {
@@ -43,6 +47,75 @@ static void link_as(const char *target, const char *name)
 
 	unlink(path);
 	T_INT(symlink(target, path), 0);
+}
+
+/* A root like a fresh Debian's, in a plain folder; the caller's mount namespace
+ * is its own. */
+static int small_root(const char *noded)
+{
+	static const char *const links[] = { "lib", "lib64", "bin", "sbin" };
+	static const char *const rec[] = { "/usr", "/proc", "/sys", "/dev" };
+	owned_str root = xasprintf("%s/root", test_tmpdir());
+	owned_str build =
+	    xstrndup(noded, (size_t)(strrchr(noded, '/') - noded));
+	const char *const same[] = { build, test_tmpdir() };
+	struct err e = { 0 };
+
+	if (unshare(CLONE_NEWNS) < 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(rec); i++) {
+		owned_str to = xasprintf("%s%s", root, rec[i]);
+
+		if (mkdir_p(to, 0755, &e) < 0 ||
+		    mount(rec[i], to, NULL, MS_BIND | MS_REC, NULL) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
+		owned_str to = xasprintf("%s%s", root, same[i]);
+
+		if (mkdir_p(to, 0755, &e) < 0 ||
+		    mount(same[i], to, NULL, MS_BIND, NULL) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		owned_str at = xasprintf("%s/%s", root, links[i]);
+		owned_str to = xasprintf("usr/%s", links[i]);
+
+		if (symlink(to, at) < 0 && errno != EEXIST)
+			return -1;
+	}
+	{
+		owned_str etc = xasprintf("%s/etc", root);
+		owned_str passwd = xasprintf("%s/etc/passwd", root);
+		const char line[] = "nobody:x:65534:65534::/:/bin/false\n";
+
+		if (mkdir_p(etc, 0755, &e) < 0 ||
+		    file_write_atomic(passwd, line, sizeof(line) - 1, 0644,
+				      &e) < 0)
+			return -1;
+	}
+	return chroot(root) < 0 || chdir("/") < 0 ? -1 : 0;
+}
+
+static pid_t run_in_chroot(const char *const *argv, int ready, int *ret_pidfd)
+{
+	pid_t pid = fork();
+
+	T_TRUE(pid >= 0);
+	if (pid == 0) {
+		char fd[32];
+		char *const envp[] = { fd, NULL };
+
+		fcntl(ready, F_SETFD, 0);
+		snprintf(fd, sizeof(fd), "CAISSON_READY_FD=%d", ready);
+		if (small_root(argv[0]) == 0)
+			/* execve does not change what it is given */
+			execve(argv[0], (char *const *)(uintptr_t)argv, envp);
+		_exit(99);
+	}
+	*ret_pidfd = pidfd_open(pid, 0);
+	return pid;
 }
 
 static pid_t run_noded(const char *last, int ready, int *ret_pidfd)
@@ -75,7 +148,11 @@ static pid_t run_noded(const char *last, int ready, int *ret_pidfd)
 			   .die_with_parent = true };
 	struct err e = { 0 };
 	pid_t pid = -1;
-	int r = spawn_start(&s, &pid, ret_pidfd, &e);
+	int r;
+
+	if (in_chroot && !last)
+		return run_in_chroot(argv, ready, ret_pidfd);
+	r = spawn_start(&s, &pid, ret_pidfd, &e);
 
 	if (r < 0)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
@@ -154,8 +231,15 @@ void node_start_nft(const char *nft)
 	node_restart();
 }
 
+void node_start_chroot(void)
+{
+	in_chroot = true;
+	node_start_nft("/usr/sbin/nft");
+}
+
 void node_start(void)
 {
+	in_chroot = false;
 	node_start_nft("/usr/sbin/nft");
 }
 

@@ -26,6 +26,7 @@ extern int node_sock;
 
 void node_start(void);
 void node_start_nft(const char *nft);
+void node_start_chroot(void);  /* noded sees a small root that is no mount */
 void node_crash(void);	       /* SIGKILL */
 void node_restart(void);       /* after node_crash() */
 int node_exit_of_second(void); /* start another on the same RUN */
