@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * HTTP client of the CLI, on libcurl: an independent peer of our own server.
+ * Blocking; one client, one call at a time; connections are kept. Mutating
+ * calls carry an Idempotency-Key, so that a call whose answer got lost is
+ * repeated (up to 3 times, connection failures only). A signal descriptor, if
+ * set, is watched during calls.
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cli/context.h"
+
+enum client_side { CLIENT_CONTROL, CLIENT_DATA };
+
+/* A typed refusal by the server: {error:{…}}. */
+struct fault {
+	int status;
+	char code[64];
+	char message[512];
+	char cause[32];
+	char remedy[512];
+	char request_id[64];
+};
+
+struct client;
+
+/* Takes c's contents over. */
+struct client *client_new_take(struct context *c);
+struct client *client_free(struct client *cl);
+const struct context *client_context(const struct client *cl);
+
+/* Readable = something to look at: on_wake(arg) is called, non-zero ends the
+ * call in hand with -ECANCELED. fd -1 for none. */
+void client_watch(struct client *cl, int fd, int (*on_wake)(void *arg),
+		  void *arg);
+
+/* The next client_call() carries this Idempotency-Key (at most 63 characters)
+ * instead of a fresh one: to ask again for what an interrupted call made. */
+void client_key(struct client *cl, const char *key);
+
+enum { CLIENT_OK, CLIENT_FAULT };
+/* CLIENT_OK with *ret (new reference; NULL if the body is empty), CLIENT_FAULT
+ * with *f, or a negative errno with *e if no answer came. ret_status may be
+ * NULL. timeout_s covers the whole call. */
+int client_call(struct client *cl, enum client_side side, const char *method,
+		const char *path, const json_t *body, unsigned timeout_s,
+		json_t **ret, int *ret_status, struct fault *f, struct err *e);
+
+/* Stream a GET's body to on_bytes until its end; no total timeout, but 45 s of
+ * silence ends it (-ETIMEDOUT). on_bytes non-zero ends it with -ECANCELED.
+ * Returns as client_call; CLIENT_OK = the body ended properly. */
+int client_stream(struct client *cl, enum client_side side, const char *path,
+		  const char *accept,
+		  int (*on_bytes)(void *arg, const void *p, size_t n),
+		  void *arg, struct fault *f, struct err *e);
+
+/* Fill *f from an answer's body (pure; any bytes). */
+void fault_parse(int status, const void *p, size_t n, struct fault *f);
+/* Percent-encode a path segment or query value; allocated. */
+char *client_escape(const char *s);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/verbs.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/own.h"
+
+/* The order is the overview's. A verb without a group is for machines. */
+const struct verb cli_verbs[] = {
+	{ "up", NULL, "start", "start Caisson on this machine (root)",
+	  verb_up },
+	{ "down", NULL, "start", "end everything that `up` started (root)",
+	  verb_down },
+	{ "status", NULL, "start", "what runs, and how strong the walls are",
+	  verb_status },
+	{ "context", NULL, "start", "list servers, or `context use NAME`",
+	  verb_context },
+	{ "login", NULL, "start", "use a server elsewhere", verb_login },
+	{ "version", NULL, "start", "version of this program and the server",
+	  verb_version },
+	{ "run", NULL, "sandbox", "one command in a sandbox of its own",
+	  verb_run },
+	{ "create", NULL, "sandbox", "make a sandbox that stays", verb_create },
+	{ "ls", "list", "sandbox", "list sandboxes", verb_ls },
+	{ "info", "show", "sandbox", "one sandbox in full", verb_info },
+	{ "end", "kill rm", "sandbox", "end sandboxes", verb_end },
+	{ "exec", NULL, "inside", "run a command in a sandbox", verb_exec },
+	{ "template", NULL, "build", "`template build NAME`, `template ls`",
+	  verb_template },
+	{ "op", NULL, "watch", "`op ls`, `op wait OP`", verb_op },
+	{ "node", NULL, "operate", "`node ls`: capacity and isolation",
+	  verb_node },
+	{ "migrate", NULL, NULL, "bring the database to this version",
+	  verb_migrate },
+	{ "supervise", NULL, NULL, "what `up` leaves running", verb_supervise },
+};
+const size_t n_cli_verbs = ARRAY_SIZE(cli_verbs);
+
+#define MEMORY                                                                 \
+	"`caisson end SB` and `caisson create`; `caisson exec SB -- cat "      \
+	"FILE` keeps what matters"
+#define FILES                                                                  \
+	"`caisson exec SB -- cat PATH` reads a file, "                         \
+	"`PUT /v1/sandboxes/SB/files` on the data listener writes one"
+#define EGRESS "sandboxes have no network"
+#define CRED   "pass what a command needs with --env"
+
+const struct verb_later cli_later[] = {
+	{ "doctor", "`caisson status` and `caisson up` name what is missing" },
+	{ "completion", "`caisson help` lists the verbs" },
+	{ "pause", MEMORY },
+	{ "resume", MEMORY },
+	{ "suspend", MEMORY },
+	{ "label", "labels are given at `caisson create --label k=v`" },
+	{ "ps", "`caisson exec SB -- ps` shows the guest's processes" },
+	{ "attach", "`caisson exec SB -- CMD` follows its own command" },
+	{ "shell", "`caisson exec SB -- sh -c 'CMD'`" },
+	{ "cp", FILES },
+	{ "files", FILES },
+	{ "logs", "the output of `caisson exec`" },
+	{ "forward", "a request from inside, by `caisson exec SB -- CMD`" },
+	{ "open", "a request from inside, by `caisson exec SB -- CMD`" },
+	{ "ssh-config", "`caisson exec SB -- CMD`" },
+	{ "snapshot", MEMORY },
+	{ "snapshots", MEMORY },
+	{ "restore", "`caisson create` starts from a template" },
+	{ "rollback", "`caisson create` starts from a template" },
+	{ "branch", "`caisson create`, once for each copy" },
+	{ "fork", "`caisson create`, once for each copy" },
+	{ "diff", "`caisson exec SB -- diff A B`" },
+	{ "timeline", "`caisson op ls`" },
+	{ "tree", "`caisson ls`" },
+	{ "egress", EGRESS },
+	{ "cred", CRED },
+	{ "audit", "the API's log" },
+	{ "events", "`caisson ls` and `caisson op ls`" },
+	{ "webhook", "`caisson op wait OP`" },
+	{ "usage", "`caisson node ls`" },
+	{ "mcp", "the verbs themselves, with --json" },
+	{ "pool", "`caisson node ls`" },
+	{ "tenant", "the tenant that `caisson up` made" },
+	{ "key", "POST /v1/keys on the control listener" },
+};
+const size_t n_cli_later = ARRAY_SIZE(cli_later);
+
+static bool has_word(const char *words, const char *word)
+{
+	size_t n = strlen(word);
+
+	while (words && *words) {
+		size_t len = strcspn(words, " ");
+
+		if (len == n && !memcmp(words, word, n))
+			return true;
+		words += len + (words[len] == ' ');
+	}
+	return false;
+}
+
+const struct verb *verb_find(const struct verb *v, size_t n, const char *word)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(v[i].name, word) || has_word(v[i].alias, word))
+			return &v[i];
+	}
+	return NULL;
+}
+
+const struct verb_later *verb_later_find(const struct verb_later *v, size_t n,
+					 const char *word)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(v[i].name, word))
+			return &v[i];
+	}
+	return NULL;
+}
+
+const char *verb_suggest(const struct verb *v, size_t n, const char *word)
+{
+	const char **words = xnew_n(const char *, n);
+	const char *best;
+	size_t listed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].group)
+			words[listed++] = v[i].name;
+	}
+	best = args_suggest(word, words, listed);
+	free(words);
+	return best;
+}
+
+void verb_overview(const struct verb *v, size_t n, FILE *to)
+{
+	const char *group = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!v[i].group)
+			continue;
+		fprintf(to, "  %-9s %-10s %s\n",
+			!group || strcmp(group, v[i].group) ? v[i].group : "",
+			v[i].name, v[i].summary);
+		group = v[i].group;
+	}
+}
