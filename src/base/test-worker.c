@@ -67,8 +67,8 @@ static int job_hang(void *arg, struct worker_report *rep, int *ret_fds,
 	(void)ret_fds;
 	(void)ret_n_fds;
 	(void)e;
-	for (bool always = true; always;)
-		pause();
+	while (pause() < 0)
+		;
 	return 0;
 }
 
