@@ -297,6 +297,13 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame,
 		    frame->rst_stream.error_code != NGHTTP2_CANCEL)
 			strike(c);
 		break;
+	case NGHTTP2_GOAWAY:
+		if (frame->goaway.error_code && !c->err.code)
+			err_set(
+			    &c->err, -EPROTO, ERR_INVALID,
+			    "the HTTP/2 peer broke the protocol: %s",
+			    nghttp2_http2_strerror(frame->goaway.error_code));
+		break;
 	default:
 		break;
 	}
