@@ -47,35 +47,47 @@ struct shown {
 	char link[64]; /* a symbolic link on the host: the same inside */
 };
 
+#define FOLDER(name, lacks)                                                    \
+	{                                                                      \
+		.from = "/" name, .to = name, .is_dir = true,                  \
+		.may_lack = lacks, .attr = MOUNT_ATTR_NODEV, .tree = -1        \
+	}
+#define NODE(name)                                                             \
+	{                                                                      \
+		.from = "/" name, .to = name, .tree = -1                       \
+	}
+
 static void sources_init(struct shown *s, const struct jail *j)
 {
-	const uint64_t nodev = MOUNT_ATTR_NODEV;
-	const uint64_t noexec = nodev | MOUNT_ATTR_NOEXEC;
-	const struct shown all[SRC_MAX_] = {
-		[SRC_USR] = { "/usr", "usr", true, false, nodev, -1, true, "" },
-		[SRC_LIB] = { "/lib", "lib", true, true, nodev, -1, false, "" },
-		[SRC_LIB64] = { "/lib64", "lib64", true, true, nodev, -1, false,
-				"" },
-		[SRC_BIN] = { "/bin", "bin", true, true, nodev, -1, false, "" },
-		[SRC_SBIN] = { "/sbin", "sbin", true, true, nodev, -1, false,
-			       "" },
-		[SRC_LD_CACHE] = { "/etc/ld.so.cache", "etc/ld.so.cache", false,
-				   true, noexec, -1, false, "" },
-		[SRC_NULL] = { "/dev/null", "dev/null", false, false, 0, -1,
-			       false, "" },
-		[SRC_ZERO] = { "/dev/zero", "dev/zero", false, false, 0, -1,
-			       false, "" },
-		[SRC_URANDOM] = { "/dev/urandom", "dev/urandom", false, false,
-				  0, -1, false, "" },
-		[SRC_KVM] = { j->kvm ? "/dev/kvm" : NULL, "dev/kvm", false,
-			      false, 0, -1, false, "" },
-		[SRC_SHIM] = { j->shim, "caisson/shim.so", false, false, nodev,
-			       -1, "" },
-		[SRC_SLOT] = { j->slot_dir, "slot", true, false, noexec, -1,
-			       false, "" },
+	static const struct shown all[SRC_MAX_] = {
+		[SRC_USR] = FOLDER("usr", false),
+		[SRC_LIB] = FOLDER("lib", true),
+		[SRC_LIB64] = FOLDER("lib64", true),
+		[SRC_BIN] = FOLDER("bin", true),
+		[SRC_SBIN] = FOLDER("sbin", true),
+		[SRC_LD_CACHE] = { .from = "/etc/ld.so.cache",
+				   .to = "etc/ld.so.cache",
+				   .may_lack = true,
+				   .attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+				   .tree = -1 },
+		[SRC_NULL] = NODE("dev/null"),
+		[SRC_ZERO] = NODE("dev/zero"),
+		[SRC_URANDOM] = NODE("dev/urandom"),
+		[SRC_KVM] = NODE("dev/kvm"),
+		[SRC_SHIM] = { .to = "caisson/shim.so",
+			       .attr = MOUNT_ATTR_NODEV,
+			       .tree = -1 },
+		[SRC_SLOT] = { .to = "slot",
+			       .is_dir = true,
+			       .attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+			       .tree = -1 },
 	};
 
 	memcpy(s, all, sizeof(all));
+	s[SRC_USR].deep = true; /* parts of it may be mounts of their own */
+	s[SRC_KVM].from = j->kvm ? "/dev/kvm" : NULL;
+	s[SRC_SHIM].from = j->shim;
+	s[SRC_SLOT].from = j->slot_dir;
 }
 
 /* A detached copy of what is at s->from, or its text if it is a link. */

@@ -23,9 +23,21 @@ static void on_term(struct loop_signal *s)
 	_exit(0);
 }
 
-static int serve(const struct noded_conf *conf, bool cleanup, struct err *e)
+static int serve(struct loop *l, struct noded *n, struct err *e)
 {
 	struct loop_signal term = { 0 }, intr = { 0 };
+	int r = noded_listen(n, e);
+
+	if (r < 0)
+		return r;
+	loop_signal_add(l, &term, SIGTERM, on_term);
+	loop_signal_add(l, &intr, SIGINT, on_term);
+	ready_notify();
+	return loop_run(l);
+}
+
+static int run(const struct noded_conf *conf, bool cleanup, struct err *e)
+{
 	struct noded *n = NULL;
 	struct loop *l;
 	int r = privs_reduce(e); /* first: it closes what it does not know */
@@ -34,22 +46,14 @@ static int serve(const struct noded_conf *conf, bool cleanup, struct err *e)
 		return r;
 	l = loop_new();
 	r = noded_new(l, conf, &n, e);
-	if (r < 0)
-		return r;
-	if (cleanup) {
-		r = noded_cleanup(n, e);
-		noded_free(n);
-		return r;
-	}
-	r = noded_listen(n, e);
-	if (r < 0)
-		return r;
-	loop_signal_add(l, &term, SIGTERM, on_term);
-	loop_signal_add(l, &intr, SIGINT, on_term);
-	log_info("serving", "run=%s qemu=%s uid_base=%u", conf->run, conf->qemu,
-		 conf->uid_base);
-	ready_notify();
-	return loop_run(l);
+	if (r == 0 && !cleanup)
+		log_info("serving", "run=%s qemu=%s uid_base=%u", conf->run,
+			 conf->qemu, conf->uid_base);
+	if (r == 0)
+		r = cleanup ? noded_cleanup(n, e) : serve(l, n, e);
+	noded_free(n);
+	loop_free(l);
+	return r;
 }
 
 int main(int argc, char **argv)
@@ -102,7 +106,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	conf.uid_base = (uid_t)uid_base;
-	r = serve(&conf, cleanup, &e);
+	r = run(&conf, cleanup, &e);
 	if (r < 0)
 		log_error("start", "error=%s", e.msg);
 	return r < 0;

@@ -17,21 +17,32 @@ static void on_term(struct loop_signal *s)
 	_exit(0);
 }
 
-static int serve(const struct storaged_conf *conf, struct err *e)
+static int serve(struct loop *l, struct storaged *s, struct err *e)
 {
 	struct loop_signal term = { 0 }, intr = { 0 };
-	struct loop *l = loop_new();
-	struct storaged *s = NULL;
-	int r = storaged_new(l, conf, &s, e);
+	int r = storaged_listen(s, e);
 
-	r = r < 0 ? r : storaged_listen(s, e);
 	if (r < 0)
 		return r;
 	loop_signal_add(l, &term, SIGTERM, on_term);
 	loop_signal_add(l, &intr, SIGINT, on_term);
-	log_info("serving", "data=%s", conf->data);
 	ready_notify();
 	return loop_run(l);
+}
+
+static int run(const struct storaged_conf *conf, struct err *e)
+{
+	struct loop *l = loop_new();
+	struct storaged *s = NULL;
+	int r = storaged_new(l, conf, &s, e);
+
+	if (r == 0) {
+		log_info("serving", "data=%s", conf->data);
+		r = serve(l, s, e);
+	}
+	storaged_free(s);
+	loop_free(l);
+	return r;
 }
 
 int main(int argc, char **argv)
@@ -71,7 +82,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	conf.floor_bytes = (uint64_t)floor_mib << 20;
-	r = serve(&conf, &e);
+	r = run(&conf, &e);
 	if (r < 0)
 		log_error("start", "error=%s", e.msg);
 	return r < 0;
