@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/start.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "proto/storaged.h"
+#include "sandboxd/node.h"
+#include "sandboxd/prepare.h"
+#include "sandboxd/sandbox.h"
+#include "sandboxd/vm.h"
+#include "sandboxd/waiting.h"
+
+enum file { F_STATE, F_MEMORY, F_ROOT, F_LAYER, F_OVERLAY, F_MAX_ };
+
+struct start {
+	struct sandbox *s;
+	char ref[72];
+	struct checkpoint ck;
+	bool was_rebuilt; /* an unusable checkpoint is replaced once */
+	bool is_claiming, is_preparing;
+	struct waiter prepared;
+	struct claim claim;
+	struct call opens[F_MAX_], ask;
+	int fds[F_MAX_];
+	struct loop_timer deadline;
+	uint64_t begin_us, mark_us;
+};
+
+static void fail(struct start *st, const struct fault *f)
+{
+	struct sandbox *s = st->s;
+	struct fault copy = *f;
+
+	start_cancel(s);
+	sandbox_failed(s, &copy);
+}
+
+static void mark(struct start *st, enum timing t)
+{
+	uint64_t now = now_mono_us();
+
+	st->s->timings_us[t] += now - st->mark_us;
+	st->mark_us = now;
+}
+
+static uint64_t left_ms(const struct start *st)
+{
+	uint64_t now = loop_now_ms(st->s->node->loop);
+	uint64_t at = st->s->deadline_ms;
+
+	return at > now ? at - now : 1;
+}
+
+static int journal_step(struct sandbox *s, enum journal_step step)
+{
+	struct journal j = { 0 };
+
+	j.slot = s->vm->slot->number;
+	j.step = step;
+	j.generation = s->generation;
+	j.fence = s->fence;
+	j.vcpus = s->spec.res.vcpus;
+	j.memory_mib = s->spec.res.memory_mib;
+	j.disk_mib = s->spec.res.disk_mib;
+	j.kvm = s->vm->size.kvm;
+	snprintf(j.sandbox, sizeof(j.sandbox), "%s", s->id);
+	snprintf(j.operation, sizeof(j.operation), "%s", s->operation);
+	snprintf(j.vm, sizeof(j.vm), "%s", s->vm->id);
+	snprintf(j.hostname, sizeof(j.hostname), "%s", s->spec.hostname);
+	snprintf(j.release, sizeof(j.release), "%s", s->spec.release.digest);
+	snprintf(j.spec, sizeof(j.spec), "%s", s->spec.digest);
+	return journal_write(s->node->journal_fd, &j);
+}
+
+/* Ask the monitor for the next step, or fail. */
+static void ask(struct start *st, struct mon_req *req, const int *fds,
+		size_t n_fds,
+		void (*on_done)(struct call *, const struct answer *))
+{
+	uint64_t left = left_ms(st);
+	struct fault f;
+
+	req->deadline_ms = (uint32_t)left;
+	/* A little more for ourselves: the monitor knows better why. */
+	if (vm_call(st->s->vm, &st->ask, req, fds, n_fds, left + 50, on_done) <
+	    0) {
+		fault_set(&f, FAULT_VM, "the VM ended while it was started");
+		fail(st, &f);
+	}
+}
+
+/* The answer to a step; false if the start is over. */
+static bool step_ok(struct start *st, const char *doing, const struct answer *a)
+{
+	struct fault f;
+
+	if (!a->e)
+		return true;
+	fault_from_err(&f, FAULT_FROM_MONITOR, doing, a->e);
+	fail(st, &f);
+	return false;
+}
+
+static bool write_journal(struct start *st, enum journal_step step)
+{
+	struct fault f;
+	int r = journal_step(st->s, step);
+
+	if (r == 0)
+		return true;
+	fault_set(&f, FAULT_INTERNAL, "write the slot's journal: errno %d", -r);
+	fail(st, &f);
+	return false;
+}
+
+static void on_opened(struct call *c, const struct answer *a)
+{
+	struct start *st = container_of(c, struct start, ask);
+	struct sandbox *s = st->s;
+
+	if (!step_ok(st, "open", a))
+		return;
+	mark(st, TIMING_OPEN);
+	s->timings_us[TIMING_TOTAL] = now_mono_us() - st->begin_us;
+	/* Not fatal: CONFIRMED is enough to take it over. */
+	journal_step(s, JOURNAL_OPEN);
+	start_cancel(s);
+	sandbox_started(s);
+}
+
+static void on_renewed(struct call *c, const struct answer *a)
+{
+	struct start *st = container_of(c, struct start, ask);
+	struct mon_req req = { .hdr.op = MON_OPEN };
+
+	if (!step_ok(st, "give it its identity", a))
+		return;
+	mark(st, TIMING_RENEW);
+	if (write_journal(st, JOURNAL_CONFIRMED))
+		ask(st, &req, NULL, 0, on_opened);
+}
+
+static void on_loaded(struct call *c, const struct answer *a)
+{
+	struct start *st = container_of(c, struct start, ask);
+	struct mon_req req = { .hdr.op = MON_RENEW };
+	const struct mon_rep *rep = a->msg;
+	uint64_t *t = st->s->timings_us;
+
+	if (!step_ok(st, "load the checkpoint", a))
+		return;
+	mark(st, TIMING_LOAD);
+	t[TIMING_QMP] = rep->times.qmp_us;
+	t[TIMING_MAP] = rep->times.map_us;
+	t[TIMING_DISK] = rep->times.disk_us;
+	t[TIMING_STATE] = rep->times.load_us;
+	t[TIMING_CONT] = rep->times.cont_us;
+	t[TIMING_CONNECT] = rep->times.connect_us;
+	snprintf(req.sandbox, sizeof(req.sandbox), "%s", st->s->id);
+	snprintf(req.hostname, sizeof(req.hostname), "%s",
+		 st->s->spec.hostname);
+	ask(st, &req, NULL, 0, on_renewed);
+}
+
+static void load(struct start *st)
+{
+	struct mon_req req = { .hdr.op = MON_LOAD, .n_disks = 3 };
+
+	mark(st, TIMING_STORE);
+	req.disks[1].qcow2 = 1;
+	req.disks[2].qcow2 = 1;
+	req.disks[2].writable = 1;
+	if (!write_journal(st, JOURNAL_RESTORING))
+		return;
+	ask(st, &req, st->fds, F_MAX_, on_loaded);
+}
+
+static void find_checkpoint(struct start *st);
+
+static void close_files(struct start *st)
+{
+	for (int i = 0; i < F_MAX_; i++) {
+		call_cancel(&st->opens[i]);
+		st->fds[i] = fd_close(st->fds[i]);
+	}
+}
+
+/* A checkpoint whose files are gone or changed is no checkpoint: build another
+ * one, once. The VM that was claimed is clean and waits. */
+static void open_failed(struct start *st, const struct err *e)
+{
+	struct fault f;
+	bool is_bad = e->code == -ENOENT || e->code == -EBADMSG;
+
+	close_files(st);
+	if (is_bad && !st->was_rebuilt) {
+		st->was_rebuilt = true;
+		log_warn("checkpoint_unusable", "ref=%s why=%s", st->ref,
+			 e->msg);
+		prepares_drop(st->s->node->prepares, st->ref);
+		find_checkpoint(st);
+		return;
+	}
+	fault_from_err(&f, FAULT_FROM_STORE, "open the checkpoint", e);
+	fail(st, &f);
+}
+
+static void on_open(struct call *c, const struct answer *a, enum file i)
+{
+	struct start *st = container_of(c - i, struct start, opens[0]);
+	struct err e = { 0 };
+
+	if (a->e) {
+		open_failed(st, a->e);
+		return;
+	}
+	if (a->n_fds != 1) {
+		err_set(&e, -EPROTO, ERR_INTERNAL, "no descriptor came");
+		open_failed(st, &e);
+		return;
+	}
+	st->fds[i] = take_fd(&a->fds[0]);
+	for (int k = 0; k < F_MAX_; k++)
+		if (st->fds[k] < 0)
+			return;
+	load(st);
+}
+
+static void on_state(struct call *c, const struct answer *a)
+{
+	on_open(c, a, F_STATE);
+}
+
+static void on_memory(struct call *c, const struct answer *a)
+{
+	on_open(c, a, F_MEMORY);
+}
+
+static void on_root(struct call *c, const struct answer *a)
+{
+	on_open(c, a, F_ROOT);
+}
+
+static void on_layer(struct call *c, const struct answer *a)
+{
+	on_open(c, a, F_LAYER);
+}
+
+static void on_overlay(struct call *c, const struct answer *a)
+{
+	on_open(c, a, F_OVERLAY);
+}
+
+/* All at once: the store answers in order, and each is one round trip. */
+static void open_files(struct start *st)
+{
+	static void (*const done[F_MAX_])(struct call *,
+					  const struct answer *) = {
+		on_state, on_memory, on_root, on_layer, on_overlay,
+	};
+	const char *const digests[F_MAX_] = { st->ck.state, st->ck.memory,
+					      st->ck.root, st->ck.layer, NULL };
+	struct vm *v = st->s->vm;
+
+	mark(st, TIMING_CLAIM);
+	for (int i = 0; i < F_MAX_; i++) {
+		struct st_req req = { .hdr.op = ST_OPEN };
+
+		if (digests[i]) {
+			memcpy(req.digest, digests[i], ST_DIGEST_MAX);
+		} else {
+			req.hdr.op = ST_OVERLAY_NEW;
+			memcpy(req.name, v->id, sizeof(v->id));
+			req.size = st->ck.disk_bytes;
+			v->has_overlay = true;
+		}
+		peer_call(st->s->node->storaged, &st->opens[i], &req,
+			  sizeof(req), NULL, 0, left_ms(st), done[i]);
+	}
+}
+
+static void on_claimed(struct claim *c, struct vm *v, const struct fault *f)
+{
+	struct start *st = container_of(c, struct start, claim);
+
+	st->is_claiming = false;
+	if (!v) {
+		fail(st, f);
+		return;
+	}
+	st->s->vm = v;
+	v->ops = &sandbox_vm_ops;
+	v->owner = st->s;
+	open_files(st);
+}
+
+static void have_checkpoint(struct start *st, const struct checkpoint *ck)
+{
+	struct sandbox *s = st->s;
+	struct vm_size size = { s->spec.res.vcpus, s->spec.res.memory_mib,
+				s->node->kvm };
+
+	st->ck = *ck;
+	if (s->vm) {
+		/* The overlay of the first try was made already. */
+		struct st_req req = { .hdr.op = ST_OVERLAY_DROP };
+
+		memcpy(req.name, s->vm->id, sizeof(s->vm->id));
+		peer_send(s->node->storaged, &req, sizeof(req), NULL, 0);
+		open_files(st);
+		return;
+	}
+	st->is_claiming = true;
+	waiting_claim(s->node->waiting, &st->claim, &size, left_ms(st),
+		      on_claimed);
+}
+
+static void on_prepared(struct waiter *w, const struct fault *f)
+{
+	struct start *st = container_of(w, struct start, prepared);
+	const struct checkpoint *ck;
+	struct fault gone;
+
+	st->is_preparing = false;
+	mark(st, TIMING_PREPARE);
+	if (f) {
+		fail(st, f);
+		return;
+	}
+	ck = prepares_find(st->s->node->prepares, st->ref);
+	if (!ck) {
+		fault_set(&gone, FAULT_INTERNAL, "the checkpoint is gone");
+		fail(st, &gone);
+		return;
+	}
+	have_checkpoint(st, ck);
+}
+
+static void find_checkpoint(struct start *st)
+{
+	struct prepares *ps = st->s->node->prepares;
+	const struct checkpoint *ck = prepares_find(ps, st->ref);
+	struct fault f;
+
+	mark(st, TIMING_REF);
+	if (ck) {
+		have_checkpoint(st, ck);
+		return;
+	}
+	st->is_preparing = true;
+	if (!prepare_need(ps, &st->s->spec, &st->prepared, &f)) {
+		st->is_preparing = false;
+		fail(st, &f);
+	}
+}
+
+static void on_deadline(struct loop_timer *t)
+{
+	struct start *st = container_of(t, struct start, deadline);
+	const char *doing = st->is_preparing  ? "building the boot checkpoint"
+			    : st->is_claiming ? "starting a VMM"
+			    : call_is_busy(&st->ask) ? "restoring"
+						     : "opening artifacts";
+	struct fault f;
+
+	fault_set(&f, FAULT_TIMEOUT, "the time given ran out while %s", doing);
+	fail(st, &f);
+}
+
+void start_begin(struct sandbox *s)
+{
+	struct start *st = xnew(struct start);
+	struct err e = { 0 };
+	struct fault f;
+
+	st->s = s;
+	s->start = st;
+	st->prepared.on_done = on_prepared;
+	for (int i = 0; i < F_MAX_; i++)
+		st->fds[i] = -1;
+	st->begin_us = st->mark_us = now_mono_us();
+	node_start_begin(s->node);
+	loop_timer_set(s->node->loop, &st->deadline, left_ms(st), on_deadline);
+	if (prepares_ref(s->node->prepares, &s->spec, st->ref, &e) < 0) {
+		fault_set(
+		    &f, e.kind == ERR_INVALID ? FAULT_INVALID : FAULT_INTERNAL,
+		    "%s", e.msg);
+		fail(st, &f);
+		return;
+	}
+	find_checkpoint(st);
+}
+
+void start_cancel(struct sandbox *s)
+{
+	struct start *st = s->start;
+
+	if (!st)
+		return;
+	s->start = NULL;
+	loop_timer_del(&st->deadline);
+	call_cancel(&st->ask);
+	close_files(st);
+	if (st->is_claiming)
+		waiting_cancel(&st->claim);
+	if (st->prepared.link.next)
+		list_del(&st->prepared.link);
+	node_start_end(s->node);
+	free(st);
+}
+
+static void on_vm_ready(struct vm *v, const struct fault *f)
+{
+	/* Claimed VMs were ready before. */
+	(void)v;
+	(void)f;
+}
+
+static void on_vm_gone(struct vm *v, const char *reason, const char *detail)
+{
+	struct sandbox *s = v->owner;
+	struct fault f;
+
+	if (s->state == SANDBOX_STARTING && s->start) {
+		fault_set(&f, FAULT_VM, "the VM ended while it started: %s: %s",
+			  reason, detail);
+		fail(s->start, &f);
+		return;
+	}
+	sandbox_gone(s, reason, detail);
+}
+
+const struct vm_ops sandbox_vm_ops = { on_vm_ready, on_vm_gone };
