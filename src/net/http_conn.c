@@ -589,6 +589,13 @@ struct http_conn *http_conn_client_over(struct loop *l,
 	return conn_new(l, -1, t, false, HTTP_2, lim, ops, owner);
 }
 
+struct http_conn *http_conn_over(struct loop *l, struct http_transport *t,
+				 bool is_server, enum http_version v,
+				 const struct http_conn_ops *ops, void *owner)
+{
+	return conn_new(l, -1, t, is_server, v, NULL, ops, owner);
+}
+
 void http_conn_ready(struct http_conn *c)
 {
 	c->try_read = c->transport != NULL;

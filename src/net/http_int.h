@@ -178,6 +178,11 @@ void http_stream_drop(struct http_stream *s);
 
 /* ---- connections ---- */
 
+/* Any role and version over a transport (fuzzing). */
+struct http_conn *http_conn_over(struct loop *l, struct http_transport *t,
+				 bool is_server, enum http_version v,
+				 const struct http_conn_ops *ops, void *owner);
+
 /* Run a turn from the loop soon. */
 void http_conn_kick(struct http_conn *c);
 /* Gone: cut every stream that is not complete. e may be NULL. */
