@@ -215,6 +215,7 @@ void fault_parse(int status, const void *p, size_t n, struct fault *f)
 	o = json_object_get(v, "error");
 	jget_shown(o, "code", "", f->code, sizeof(f->code));
 	jget_shown(o, "cause", "", f->cause, sizeof(f->cause));
+	jget_shown(o, "field", "", f->field, sizeof(f->field));
 	jget_shown(o, "remedy", "", f->remedy, sizeof(f->remedy));
 	jget_shown(o, "message", "", f->message, sizeof(f->message));
 	jget_shown(o, "request_id", "", f->request_id, sizeof(f->request_id));

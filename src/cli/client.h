@@ -25,6 +25,7 @@ struct fault {
 	char code[64];
 	char message[512];
 	char cause[32];
+	char field[64]; /* of the request, "" for none */
 	char remedy[512];
 	char request_id[64];
 };

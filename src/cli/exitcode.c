@@ -33,6 +33,12 @@ int exit_of_err(const struct err *e)
 
 int exit_of_fault(const struct fault *f)
 {
+	/* the guest could not run the command: as a shell or env(1) says it */
+	if (!strcmp(f->cause, "guest") && !strcmp(f->field, "cmd"))
+		return strstr(f->message, "Permission denied") ||
+			       strstr(f->message, "Exec format")
+			   ? CLI_REFUSED
+			   : CLI_NOT_FOUND;
 	if (f->status == 401 || f->status == 403 ||
 	    !strcmp(f->cause, "policy") || !strcmp(f->cause, "quota") ||
 	    !strcmp(f->code, "isolation_unavailable"))

@@ -53,6 +53,7 @@ void meter_line(struct meter *m, const char *line)
 void meter_set(struct meter *m, uint64_t done, uint64_t total,
 	       const char *phase)
 {
+	m->p.seconds = false;
 	progress_set(&m->p, done, total, phase, now_ms());
 	show(m, false);
 }

@@ -28,6 +28,7 @@ void progress_set(struct progress *p, uint64_t done, uint64_t total,
 		p->n_marks = 0;
 		p->first = 0;
 		snprintf(p->phase, sizeof(p->phase), "%.63s", phase);
+		p->phase_ms = now_ms;
 	}
 	p->done = done;
 	p->total = total;
@@ -67,7 +68,16 @@ bool progress_line(struct progress *p, const char *line, uint64_t now_ms)
 		phase[n++] = (unsigned char)*end < 0x20 ? '?' : *end;
 	phase[n] = '\0';
 	progress_set(p, done, total, phase, now_ms);
+	p->seconds = true;
 	return true;
+}
+
+/* Seconds of the plan that are over: never all while the phase lasts. */
+static uint64_t planned_done(const struct progress *p, uint64_t now_ms)
+{
+	uint64_t s = p->done + (now_ms - p->phase_ms) / 1000;
+
+	return s < p->total || p->done == p->total ? s : p->total - 1;
 }
 
 int64_t progress_eta_s(const struct progress *p, uint64_t now_ms)
@@ -77,6 +87,10 @@ int64_t progress_eta_s(const struct progress *p, uint64_t now_ms)
 
 	if (p->total == 0 || p->n_marks == 0)
 		return -1;
+	if (p->done == p->total)
+		return 0;
+	if (p->seconds)
+		return (int64_t)(p->total - planned_done(p, now_ms));
 	for (i = 0; i < p->n_marks; i++) {
 		at = p->marks[(p->first + i) % PROGRESS_MARKS].at_ms;
 		if (now_ms - at <= WINDOW_MS)
@@ -87,8 +101,6 @@ int64_t progress_eta_s(const struct progress *p, uint64_t now_ms)
 	at = p->marks[(p->first + i) % PROGRESS_MARKS].at_ms;
 	did = p->done - p->marks[(p->first + i) % PROGRESS_MARKS].done;
 	ms = now_ms - at;
-	if (p->done == p->total)
-		return 0;
 	if (did == 0 || ms < MARK_EVERY_MS)
 		return -1;
 	return (int64_t)((double)(p->total - p->done) / (double)did *
@@ -98,8 +110,8 @@ int64_t progress_eta_s(const struct progress *p, uint64_t now_ms)
 
 static void left(int64_t s, char *ret, size_t n)
 {
-	if (s < 0)
-		ret[0] = '\0';
+	if (s <= 0)
+		ret[0] = '\0'; /* not known, or over */
 	else if (s < 60)
 		snprintf(ret, n, "  %" PRId64 "s left", s);
 	else if (s < 3600)
@@ -110,11 +122,15 @@ static void left(int64_t s, char *ret, size_t n)
 			 s / 60 % 60);
 }
 
-static unsigned percent(const struct progress *p)
+static unsigned percent(const struct progress *p, uint64_t now_ms)
 {
+	uint64_t done = p->done;
+
 	if (p->total == 0)
 		return 0;
-	return (unsigned)((double)p->done * 100.0 / (double)p->total);
+	if (p->seconds && p->done < p->total)
+		done = planned_done(p, now_ms);
+	return (unsigned)((double)done * 100.0 / (double)p->total);
 }
 
 void progress_bar(const struct progress *p, uint64_t now_ms, unsigned columns,
@@ -129,12 +145,12 @@ void progress_bar(const struct progress *p, uint64_t now_ms, unsigned columns,
 		room = columns - (unsigned)(20 + 9 + 4 + strlen(rest));
 	if (room > sizeof(bar) - 1)
 		room = sizeof(bar) - 1;
-	filled = room * percent(p) / 100;
+	filled = room * percent(p, now_ms) / 100;
 	memset(bar, '.', room);
 	memset(bar, '#', filled);
 	bar[room] = '\0';
-	snprintf(ret, n, "%-18.18s  [%s]  %3u %%%s", p->phase, bar, percent(p),
-		 rest);
+	snprintf(ret, n, "%-18.18s  [%s]  %3u %%%s", p->phase, bar,
+		 percent(p, now_ms), rest);
 }
 
 bool progress_plain(struct progress *p, uint64_t now_ms, char *ret, size_t n)
@@ -147,6 +163,6 @@ bool progress_plain(struct progress *p, uint64_t now_ms, char *ret, size_t n)
 	p->said_ms = now_ms ? now_ms : 1;
 	snprintf(p->said_phase, sizeof(p->said_phase), "%s", p->phase);
 	left(progress_eta_s(p, now_ms), rest, sizeof(rest));
-	snprintf(ret, n, "%s: %u %%%s", p->phase, percent(p), rest);
+	snprintf(ret, n, "%s: %u %%%s", p->phase, percent(p, now_ms), rest);
 	return true;
 }

@@ -5,7 +5,9 @@
  * Progress of a long step: `progress DONE TOTAL phase` lines in, a bar with
  * remaining time out (terminal), or a plain line at most every 5 s. The
  * estimate looks at the last 30 s only, so a slow start is forgotten; it says
- * nothing before it knows something. Pure; the caller has the clock.
+ * nothing before it knows something. Lines count in seconds expected and come
+ * at the beginning of a phase: between them time itself is the progress. Pure;
+ * the caller has the clock.
  */
 
 #include <stdbool.h>
@@ -17,6 +19,8 @@
 struct progress {
 	char phase[64];
 	uint64_t done, total;
+	bool seconds;	   /* done and total are seconds expected */
+	uint64_t phase_ms; /* when the phase began */
 	struct {
 		uint64_t at_ms, done;
 	} marks[PROGRESS_MARKS]; /* ring, oldest overwritten */

@@ -152,12 +152,19 @@ int stop_all(const struct stack *s, void (*say)(const char *line),
 	     struct err *e)
 {
 	owned_str top = cg_path(s, "");
+	owned_str daemons = cg_path(s, "daemons");
+	owned_str supervisor = cg_path(s, "supervisor");
 	struct stat st;
 	int r;
 
 	if (!say)
 		say = nothing;
 	r = stop_daemons(s, say, e);
+	/* noded removes the top group, which must then hold slots only */
+	if (r == 0)
+		r = cg_remove(daemons, e);
+	if (r == 0)
+		r = cg_remove(supervisor, e);
 	if (r == 0 && stat(s->run, &st) == 0)
 		r = cleanup_slots(s, e);
 	if (r < 0)

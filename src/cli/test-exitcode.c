@@ -114,6 +114,22 @@ TEST(not_found_is_127_and_the_rest_125)
 	T_INT(fault_exit(504, "", ""), CLI_TIMEOUT);
 }
 
+TEST(a_command_that_cannot_run_ends_as_in_a_shell)
+{
+	struct fault f = { .status = 400,
+			   .code = "invalid_field",
+			   .cause = "guest",
+			   .field = "cmd",
+			   .message = "there is no program \"x\" in PATH" };
+
+	T_INT(exit_of_fault(&f), CLI_NOT_FOUND);
+	snprintf(f.message, sizeof(f.message),
+		 "cannot run \"/etc/passwd\": Permission denied");
+	T_INT(exit_of_fault(&f), CLI_REFUSED);
+	snprintf(f.field, sizeof(f.field), "cwd");
+	T_INT(exit_of_fault(&f), CLI_OURS);
+}
+
 TEST(our_own_errors_by_kind)
 {
 	struct err e = { .kind = ERR_NOT_FOUND };

@@ -34,6 +34,34 @@ TEST(other_lines_are_not_progress)
 	}
 }
 
+TEST(a_plan_in_seconds_goes_on_between_its_lines)
+{
+	struct progress p;
+	char s[128];
+
+	progress_init(&p);
+	T_TRUE(progress_line(&p, "progress 10 100 installing", 1000));
+	T_INT(progress_eta_s(&p, 1000), 90);
+	T_INT(progress_eta_s(&p, 31000), 60);
+	T_TRUE(progress_plain(&p, 31000, s, sizeof(s)));
+	T_STR(s, "installing: 40 %  1m 00s left");
+	/* longer than planned: nearly done, not done */
+	T_INT(progress_eta_s(&p, 500000), 1);
+	T_TRUE(progress_plain(&p, 500000, s, sizeof(s)));
+	T_STR(s, "installing: 99 %  1s left");
+}
+
+TEST(a_plan_that_is_over_says_no_time)
+{
+	struct progress p;
+	char s[128];
+
+	progress_init(&p);
+	T_TRUE(progress_line(&p, "progress 10 10 done", 1000));
+	T_TRUE(progress_plain(&p, 1000, s, sizeof(s)));
+	T_STR(s, "done: 100 %");
+}
+
 TEST(more_than_all_is_all)
 {
 	struct progress p;
