@@ -20,7 +20,7 @@
 #define HEARTBEAT_MS  2000u
 #define HEARTBEAT_TMO 5000u
 #define NODE_LEASE_S  "10"
-#define OWN_LEASE_S   "10"
+#define OWN_LEASE_S   "6" /* three heartbeats */
 #define EVENTS_WAIT_S 25
 #define EVENTS_TMO_MS 35000u
 #define EVENTS_MAX    1024u
