@@ -131,6 +131,7 @@ struct data *data_free(struct data *d)
 		http_conn_free(cl->conn);
 		free(cl);
 	}
+	pass_orphan_all(&d->passes);
 	free(d);
 	return NULL;
 }

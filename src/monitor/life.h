@@ -55,7 +55,7 @@ struct life {
 	struct data *data;
 	enum mon_phase phase;
 	enum mon_reason reason;
-	char detail[200];
+	char detail[ERR_MSG_MAX];
 	bool is_thawed; /* guestd said "running" */
 
 	/* the request at work; stage NONE if there is none */

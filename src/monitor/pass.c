@@ -472,3 +472,9 @@ void pass_cut_all(struct list *list)
 	list_for_each (p, list, link)
 		cut(p);
 }
+
+void pass_orphan_all(struct list *list)
+{
+	while (!list_empty(list))
+		list_del(list->next);
+}

@@ -21,6 +21,8 @@ void pass_start(struct loop *l, struct http_stream *down,
 		struct list *list);
 /* Cut all of them, before their connections go. */
 void pass_cut_all(struct list *list);
+/* The list goes; its clients are gone, streams of the guest may still end. */
+void pass_orphan_all(struct list *list);
 
 /* {error:{code,message,cause}} */
 void pass_refuse(struct http_stream *down, int status, const char *code,

@@ -396,8 +396,17 @@ void rig_save(struct rig *r, const char *name)
 
 /* ---- data plane ---- */
 
+static void http_closed(struct http_conn *c, const struct err *e)
+{
+	struct rig *r = http_conn_owner(c);
+
+	(void)e;
+	r->http = NULL;
+}
+
 void rig_data(struct rig *r)
 {
+	static const struct http_conn_ops conn_ops = { NULL, http_closed };
 	int p[2];
 
 	T_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
@@ -407,8 +416,8 @@ void rig_data(struct rig *r)
 	close(p[1]);
 	if (r->http)
 		http_conn_free(r->http);
-	r->http = http_conn_client_take(r->loop, p[0], HTTP_2, NULL,
-					&(const struct http_conn_ops){ 0 }, r);
+	r->http =
+	    http_conn_client_take(r->loop, p[0], HTTP_2, NULL, &conn_ops, r);
 	T_TRUE(r->http != NULL);
 }
 

@@ -69,6 +69,45 @@ TEST(restore_renew_open_exec)
 	rig_stop(&r);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Shown, not judged: what a create costs in here. */
+TEST(restore_times)
+{
+	enum { ROUNDS = 11 };
+	uint32_t total[ROUNDS], connect[ROUNDS], renew[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct rig r;
+		struct mon_times t;
+
+		restored(&r, "times");
+		t = r.rep.times;
+		connect[i] = t.connect_us;
+		total[i] =
+		    t.map_us + t.disk_us + t.load_us + t.cont_us + t.connect_us;
+		rig_ask(&r, MON_RENEW, NULL, 0);
+		T_INT(r.rep.r, 0);
+		renew[i] = r.rep.times.renew_us;
+		rig_ask(&r, MON_OPEN, NULL, 0);
+		T_INT(r.rep.r, 0);
+		total[i] += renew[i] + r.rep.times.thaw_us;
+		rig_stop(&r);
+	}
+	qsort(total, ROUNDS, sizeof(total[0]), by_value);
+	qsort(connect, ROUNDS, sizeof(connect[0]), by_value);
+	qsort(renew, ROUNDS, sizeof(renew[0]), by_value);
+	printf("# load + renew + open: min %u p50 %u max %u us; connect min %u "
+	       "p50 %u; renew min %u p50 %u\n",
+	       total[0], total[ROUNDS / 2], total[ROUNDS - 1], connect[0],
+	       connect[ROUNDS / 2], renew[0], renew[ROUNDS / 2]);
+}
+
 TEST(restores_are_not_twins)
 {
 	char first[512];
