@@ -75,10 +75,20 @@ static int set_int(const struct arg_opt *o, const char *value, struct err *e)
 		       o->name, (long long)o->min, (long long)o->max, value);
 }
 
+static int add_to_list(struct arg_list *list, const char *value)
+{
+	const char **v = xnew_n(const char *, list->n + 1);
+
+	if (list->v)
+		memcpy(v, list->v, list->n * sizeof(*v));
+	v[list->n++] = value;
+	free(list->v);
+	list->v = v;
+	return 0;
+}
+
 static int set_opt(const struct arg_opt *o, const char *value, struct err *e)
 {
-	struct arg_list *list;
-
 	switch (o->type) {
 	case ARG_FLAG:
 		*(bool *)o->dest = true;
@@ -90,11 +100,7 @@ static int set_opt(const struct arg_opt *o, const char *value, struct err *e)
 		return set_int(o, value, e);
 	case ARG_LIST:
 	default:
-		list = o->dest;
-		list->v = reallocarray(list->v, list->n + 1, sizeof(*list->v));
-		CHECK(list->v);
-		list->v[list->n++] = value;
-		return 0;
+		return add_to_list(o->dest, value);
 	}
 }
 

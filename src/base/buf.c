@@ -45,7 +45,7 @@ static bool make_room(struct buf *b, size_t n)
 	mem = malloc(cap);
 	if (!mem)
 		return false;
-	if (len)
+	if (b->mem)
 		memcpy(mem, b->mem + b->start, len);
 	free(b->mem);
 	b->mem = mem;

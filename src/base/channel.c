@@ -65,7 +65,8 @@ static void out_free(struct channel *c, struct out_msg *m)
 static void drop_output(struct channel *c)
 {
 	while (!list_empty(&c->out))
-		out_free(c, list_entry(c->out.next, struct out_msg, link));
+		out_free(c,
+			 list_entry(list_first(&c->out), struct out_msg, link));
 }
 
 static void on_closing(struct loop_defer *d)
@@ -263,7 +264,7 @@ static bool flush(struct channel *c)
 {
 	while (!list_empty(&c->out)) {
 		struct out_msg *m =
-		    list_entry(c->out.next, struct out_msg, link);
+		    list_entry(list_first(&c->out), struct out_msg, link);
 		int r = send_now(c->fd, m->bytes, m->n, m->fds, m->n_fds);
 
 		if (r == -EAGAIN)

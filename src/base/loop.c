@@ -155,7 +155,7 @@ static void dispatch_io(struct loop *l)
 {
 	while (!list_empty(&l->ready)) {
 		struct loop_io *io =
-		    list_entry(l->ready.next, struct loop_io, link);
+		    list_entry(list_first(&l->ready), struct loop_io, link);
 		/* an earlier callback may have asked for less meanwhile */
 		unsigned events = io->pending & (io->events | LOOP_HUP);
 
@@ -300,7 +300,7 @@ static void dispatch_defers(struct loop *l)
 	list_move_all(&round, &l->defers);
 	while (!list_empty(&round)) {
 		struct loop_defer *d =
-		    list_entry(round.next, struct loop_defer, link);
+		    list_entry(list_first(&round), struct loop_defer, link);
 
 		loop_defer_del(d);
 		d->on_defer(d);
@@ -316,7 +316,7 @@ static void dispatch_signal(struct loop *l, int signo)
 	list_move_all(&round, &l->signals);
 	while (!list_empty(&round)) {
 		struct loop_signal *s =
-		    list_entry(round.next, struct loop_signal, link);
+		    list_entry(list_first(&round), struct loop_signal, link);
 
 		list_del(&s->link);
 		list_add_tail(&l->signals, &s->link);

@@ -75,8 +75,8 @@ void text_base64(const void *p, size_t n, char *ret)
 			v |= in[i + 2];
 		*ret++ = set[v >> 18];
 		*ret++ = set[v >> 12 & 63];
-		*ret++ = left > 1 ? set[v >> 6 & 63] : '=';
-		*ret++ = left > 2 ? set[v & 63] : '=';
+		*ret++ = (char)(left > 1 ? set[v >> 6 & 63] : '=');
+		*ret++ = (char)(left > 2 ? set[v & 63] : '=');
 	}
 	*ret = 0;
 }
