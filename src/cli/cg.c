@@ -58,6 +58,13 @@ int cg_make(const char *path, struct err *e)
 	return mkdir_p(path, 0755, e);
 }
 
+int cg_renew(const char *path, struct err *e)
+{
+	if (!cg_populated(path))
+		rmdir(path);
+	return cg_make(path, e);
+}
+
 static int write_to(const char *path, const char *file, const char *text)
 {
 	owned_str name = xasprintf("%s/%s", path, file);

@@ -19,7 +19,14 @@
 char *cg_find_root(const char *mounts, size_t n);
 char *cg_root(void);
 
-int cg_make(const char *path, struct err *e);  /* parents too; 0 if there */
+int cg_make(const char *path, struct err *e); /* parents too; 0 if there */
+/*
+ * The same, but a group that is there and empty is replaced by a new one. On
+ * Linux 6.18 a group remembers that cgroup.kill was used on it, and a process
+ * that one of its members clones into another group (as noded does with VMs) is
+ * then killed at birth.
+ */
+int cg_renew(const char *path, struct err *e);
 int cg_enter(const char *path, struct err *e); /* this process */
 /* First process in it (not below), 0 if none. */
 pid_t cg_first_pid(const char *path);

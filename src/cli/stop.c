@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/stop.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,9 +113,10 @@ static int cleanup_slots(const struct stack *s, struct err *e)
 					   "LC_ALL=C.UTF-8", NULL };
 	owned_str log = host_log_path(s, "noded");
 	struct unit_argv argv;
+	owned_fd out = open(log, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
 	struct spawn sp = { .envp = env,
 			    .exe_fd = -1,
-			    .stdio = { -1, STDERR_FILENO, STDERR_FILENO } };
+			    .stdio = { -1, out, out } };
 	owned_fd pidfd = -1;
 	pid_t pid;
 	int status = 0, r, waited = 0;
@@ -143,8 +145,9 @@ static int cleanup_slots(const struct stack *s, struct err *e)
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		return err_set(e, -EIO, ERR_INTERNAL,
-			       "sandboxes could not be destroyed (status %d)",
-			       status);
+			       "sandboxes could not be destroyed (status "
+			       "%d); see %s",
+			       status, log);
 	return 0;
 }
 

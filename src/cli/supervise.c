@@ -186,7 +186,8 @@ static void kill_unit(struct unit *u)
 	owned_str below = xasprintf("daemons/%s", unit_defs[u->id].name);
 	owned_str path = cg_path(u->sv->s, below);
 
-	cg_kill(path);
+	if (cg_populated(path))
+		cg_kill(path);
 }
 
 static bool postgres_ready(const struct unit *u)
@@ -288,7 +289,7 @@ static int spawn_in(struct unit *u, const struct spawn *sp, pid_t *ret_pid,
 	owned_str home = cg_path(u->sv->s, "supervisor");
 	int r;
 
-	r = cg_make(there, e);
+	r = cg_renew(there, e);
 	if (r == 0)
 		r = cg_enter(there, e);
 	if (r < 0)

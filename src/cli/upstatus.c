@@ -6,6 +6,7 @@
 
 #include "base/own.h"
 #include "base/text.h"
+#include "cli/cg.h"
 #include "cli/jget.h"
 #include "cli/supervise.h"
 #include "net/json.h"
@@ -147,6 +148,18 @@ static void print_node(const json_t *n)
 	       (long long)jget_int(n, "waiting_vmms", 0));
 }
 
+/* A supervisor that was killed leaves the daemons running unwatched. */
+static bool supervised(const struct stack *s, const json_t *state)
+{
+	owned_str root = cg_root();
+	owned_str path = NULL;
+
+	if (!root)
+		return false;
+	path = xasprintf("%s/%s/supervisor", root, s->cgroup);
+	return cg_has_pid(path, (pid_t)jget_int(state, "pid", 0));
+}
+
 static bool all_ready(const json_t *state)
 {
 	const json_t *units = json_object_get(state, "units");
@@ -161,7 +174,7 @@ static bool all_ready(const json_t *state)
 	return json_array_size(units) > 0;
 }
 
-static int print_text(const json_t *state, const json_t *node,
+static int print_text(const json_t *state, bool watched, const json_t *node,
 		      const json_t *tpl, const struct context *ctx,
 		      const char *path)
 {
@@ -171,6 +184,9 @@ static int print_text(const json_t *state, const json_t *node,
 	if (state) {
 		upstatus_units(state, &units);
 		printf("  %s\n", buf_cstr(&units));
+		if (!watched)
+			printf("  but the supervisor is gone: sudo caisson "
+			       "up\n");
 	}
 	buf_fini(&units);
 	if (node)
@@ -192,6 +208,7 @@ int upstatus_print(struct cli *c, const struct stack *s)
 	struct context ctx = { 0 };
 	struct client *cl;
 	struct err e = { 0 };
+	bool watched = state && supervised(s, state);
 	int ret;
 
 	if (context_locate(&f, &e) < 0 || context_load(&f, &e) < 0 ||
@@ -206,16 +223,18 @@ int upstatus_print(struct cli *c, const struct stack *s)
 		owned_json v = json_object();
 
 		json_object_set(v, "local", state ? state : json_null());
+		json_set_take(v, "supervised", json_boolean(watched));
 		json_object_set(v, "node", node ? node : json_null());
 		json_set_take(v, "templates",
 			      json_incref(json_object_get(tpl, "items")));
 		ret = cli_print_json(v);
 	} else {
-		ret = print_text(state, node, tpl, client_context(cl), f.path);
+		ret = print_text(state, watched, node, tpl, client_context(cl),
+				 f.path);
 	}
 	client_free(cl);
 	context_file_fini(&f);
-	if (!tpl || (state && !all_ready(state)))
+	if (!tpl || (state && (!watched || !all_ready(state))))
 		return CLI_OURS;
 	return ret;
 }
