@@ -77,7 +77,8 @@ TEST(json_parse_limits_depth)
 	memset(deep, '[', sizeof(deep));
 	T_INT(try_parse(deep, sizeof(deep)), -EINVAL);
 	/* brackets in strings do not count, and quotes in them end nothing */
-	memcpy(deep, "\"\\\"", 3);
+	deep[0] = deep[2] = '"';
+	deep[1] = '\\';
 	deep[sizeof(deep) - 1] = '"';
 	T_INT(try_parse(deep, sizeof(deep)), 0);
 }
