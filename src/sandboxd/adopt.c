@@ -16,9 +16,11 @@
 #include "proto/storaged.h"
 #include "sandboxd/journal.h"
 #include "sandboxd/node.h"
+#include "sandboxd/prepare.h"
 #include "sandboxd/sandbox.h"
 #include "sandboxd/start.h"
 #include "sandboxd/vm.h"
+#include "sandboxd/waiting.h"
 
 #define LIST_TIMEOUT_MS 10000u
 #define OPEN_TIMEOUT_MS 5000u
@@ -60,11 +62,14 @@ static void settle(struct adopted *ad, const char *reason, const char *why)
 	call_cancel(&ad->open);
 	ad->vm->ops = &sandbox_vm_ops;
 	ad->vm->owner = ad->s;
-	if (reason)
+	if (reason) {
 		sandbox_gone(ad->s, reason, why);
-	else
+	} else {
 		log_info("sandbox_adopted", "sandbox=%s vm=%s", ad->s->id,
 			 ad->vm->id);
+		/* What was wanted before is likely to be wanted again. */
+		waiting_learn(a->node->waiting, &ad->vm->size);
+	}
 	free(ad);
 	one_less(a);
 }
@@ -293,7 +298,7 @@ static bool is_held(struct node *n, const char *name)
 		if (strcmp(v->id, name) == 0)
 			return true;
 	}
-	return false;
+	return prepares_hold(n->prepares, name);
 }
 
 static void on_overlays(struct call *c, const struct answer *ans)

@@ -98,11 +98,10 @@ static void become_ready(struct node *n)
 		 n->conf.name, n->incarnation, n->engine->name,
 		 map_len(n->sandboxes), n->conf.memory_mib, n->conf.slots);
 	if (n->engine->is_virtual) {
-		if (peer_is_up(n->storaged)) {
-			n->has_overlays_checked = true;
+		if (peer_is_up(n->storaged))
 			adopt_overlays(n);
-		}
 		slots_refill_soon(&n->slots);
+		waiting_refill_soon(n->waiting);
 	}
 	if (n->on_ready)
 		n->on_ready(n);
@@ -167,9 +166,9 @@ static void on_store_hello(struct call *c, const struct answer *a)
 
 	if (a->e)
 		log_error("storaged_refused", "why=%s", a->e->msg);
-	if (a->e || !n->ready || n->has_overlays_checked)
+	if (a->e || !n->ready)
 		return;
-	n->has_overlays_checked = true;
+	/* What could not be dropped while it was away is found here. */
 	adopt_overlays(n);
 }
 

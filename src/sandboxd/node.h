@@ -65,7 +65,6 @@ struct node {
 	struct events events;
 
 	struct adopt *adopt;
-	bool has_overlays_checked;
 	bool ready; /* re-adoption is over; commands are served */
 	void (*on_ready)(struct node *n);
 };

@@ -65,6 +65,11 @@ const struct checkpoint *prepares_find(struct prepares *ps, const char *ref)
 	return map_get(ps->known, ref);
 }
 
+bool prepares_hold(const struct prepares *ps, const char *overlay)
+{
+	return ps->current && strcmp(ps->current->overlay, overlay) == 0;
+}
+
 void prepares_drop(struct prepares *ps, const char *ref)
 {
 	struct st_req req = { .hdr.op = ST_REF_DROP };

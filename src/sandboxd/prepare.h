@@ -16,6 +16,7 @@
  * one is gone or changed, the ref is dropped and the checkpoint built again.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sandboxd/ref.h"
@@ -38,6 +39,8 @@ struct prepares *prepares_free(struct prepares *ps);
 
 /* The checkpoint for this spec, if it is known here, else NULL. */
 const struct checkpoint *prepares_find(struct prepares *ps, const char *ref);
+/* Is this overlay about to become a layer, its VM being gone? */
+bool prepares_hold(const struct prepares *ps, const char *overlay);
 /* Its artifacts turned out to be unusable. */
 void prepares_drop(struct prepares *ps, const char *ref);
 /* The name under which it would be kept. 0 or -errno. */

@@ -131,7 +131,8 @@ static void on_refill(struct loop_timer *t)
 	struct waiting *w = container_of(t, struct waiting, refill);
 	struct err e = { 0 };
 
-	if (w->node->starting > 0 || !peer_is_up(w->node->noded))
+	if (w->node->starting > 0 || !w->node->ready ||
+	    !peer_is_up(w->node->noded))
 		return; /* asked again when the last one is over */
 	for (uint32_t s = 0; s < w->n_shapes; s++) {
 		if (count_of(w, &w->shapes[s]) >= w->per_shape ||
