@@ -174,11 +174,11 @@ struct api *api_free(struct api *a)
 	a->stopping = true;
 	loop_timer_del(&a->hello_timer);
 	wait_fini(a);
-	a->datas = datas_free(a->datas);
 	task_fini(a);
-	a->nodes = nodes_free(a->nodes);
-	/* callbacks of the database still use what follows */
+	/* what waits for the database is told here and still looks around */
 	a->db = pg_pool_free(a->db);
+	a->nodes = nodes_free(a->nodes);
+	a->datas = datas_free(a->datas);
 	if (a->control)
 		http_server_free(a->control);
 	if (a->data)

@@ -60,7 +60,9 @@ static bool reader_done(struct json_reader *r, const struct err *e,
 	if (json_reader_end(r) == 0)
 		return true;
 	leaf = leaf_of(r);
-	if (!json_object_get(r->obj, leaf))
+	if (strchr(leaf, '.') && r->obj) /* an entry of read_map() */
+		code = "invalid_field";
+	else if (!json_object_get(r->obj, leaf))
 		code = *leaf && r->obj ? "missing_field" : "invalid_field";
 	for (size_t i = 0; i < r->n_seen; i++)
 		if (strcmp(r->seen[i], leaf) == 0 &&
@@ -126,6 +128,43 @@ static bool read_lifetime(json_t *obj, struct body_create *ret, struct fault *f)
 	return reader_done(&r, &e, f);
 }
 
+#define VALUE_MAX 32768u
+
+/* An object of strings; a wrong one is named ("labels.team"). */
+static void read_map(struct json_reader *r, const char *name, size_t max_items,
+		     size_t max_key, size_t max_value, json_t **ret)
+{
+	json_t *obj = NULL, *v;
+	const char *key;
+
+	if (!json_obj(r, name, &obj))
+		return;
+	if (json_object_size(obj) > max_items)
+		json_field_error(r, name, "expected at most %zu entries",
+				 max_items);
+	json_object_foreach(obj, key, v)
+	{
+		owned_str path = xasprintf("%s.%.60s", name, key);
+
+		if (!*key || strlen(key) > max_key || strchr(key, '='))
+			json_field_error(r, path,
+					 "expected a name of 1 to %zu bytes "
+					 "without \"=\"",
+					 max_key);
+		if (!json_is_string(v) || json_string_length(v) > max_value)
+			json_field_error(r, path,
+					 "expected a string of at most %zu "
+					 "bytes",
+					 max_value);
+	}
+	*ret = obj;
+}
+
+static void read_env(struct json_reader *r, json_t **ret)
+{
+	read_map(r, "env", BODY_ENV_MAX, 255, VALUE_MAX, ret);
+}
+
 static void read_names(struct json_reader *r, struct body_create *ret)
 {
 	if (!json_str(r, "template", 200, &ret->template))
@@ -138,21 +177,8 @@ static void read_names(struct json_reader *r, struct body_create *ret)
 		json_field_error(r, "name",
 				 "expected 1 to 63 of a-z, 0-9 and inner "
 				 "dashes");
-	json_strmap(r, "labels", BODY_LABELS_MAX, 63, 255, &ret->labels);
-	json_strmap(r, "env", BODY_ENV_MAX, 255, 32768, &ret->env);
-}
-
-static void check_env(struct json_reader *r, json_t *env)
-{
-	const char *key;
-	json_t *v;
-
-	json_object_foreach(env, key, v)
-	{
-		if (strchr(key, '='))
-			json_field_error(r, "env",
-					 "a variable's name cannot hold \"=\"");
-	}
+	read_map(r, "labels", BODY_LABELS_MAX, 63, 255, &ret->labels);
+	read_env(r, &ret->env);
 }
 
 int body_create(json_t *v, struct body_create *ret, struct fault *f)
@@ -175,7 +201,6 @@ int body_create(json_t *v, struct body_create *ret, struct fault *f)
 	if (f->code)
 		return -1;
 	read_names(&r, ret);
-	check_env(&r, ret->env);
 	json_obj(&r, "resources", &resources);
 	json_obj(&r, "lifetime", &lifetime);
 	if (json_word(&r, "isolation", levels, &i))
@@ -224,8 +249,7 @@ int body_exec(json_t *v, struct body_exec *ret, struct fault *f)
 	f->code = NULL;
 	json_reader_init(&r, v, "", &e);
 	read_command(&r);
-	json_strmap(&r, "env", BODY_ENV_MAX, 255, 32768, &ret->env);
-	check_env(&r, ret->env);
+	read_env(&r, &ret->env);
 	if (json_str(&r, "cwd", 4096, &s) && s[0] != '/')
 		json_field_error(&r, "cwd", "expected an absolute path");
 	json_str(&r, "user", 64, &s);
@@ -300,13 +324,10 @@ int body_key(json_t *v, struct body_key *ret, struct fault *f)
 	struct json_reader r;
 	size_t i = 0;
 
-	*ret = (struct body_key){ 0 };
 	f->code = NULL;
 	json_reader_init(&r, v, "", &e);
-	if (!json_str(&r, "name", 100, &ret->name))
-		json_required(&r, "name");
-	else if (!*ret->name)
-		json_field_error(&r, "name", "expected a name");
+	ret->name = ""; /* only for people to tell them apart */
+	json_str(&r, "name", 100, &ret->name);
 	if (!json_word(&r, "role", roles, &i))
 		json_required(&r, "role");
 	ret->role = (enum role)(ROLE_VIEWER + i);
@@ -379,8 +400,7 @@ static bool read_defaults(json_t *obj, json_t *manifest, struct fault *f)
 	json_str(&r, "user", 64, &user);
 	if (json_str(&r, "cwd", 4096, &cwd) && cwd[0] != '/')
 		json_field_error(&r, "cwd", "expected an absolute path");
-	json_strmap(&r, "env", BODY_ENV_MAX, 255, 32768, &env);
-	check_env(&r, env);
+	read_env(&r, &env);
 	set_int(d, "memory_mib", memory);
 	set_int(d, "vcpus", vcpus);
 	set_int(d, "disk_mib", disk);

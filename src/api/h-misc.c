@@ -76,7 +76,7 @@ static void on_whoami(struct req *r, const struct pg_result *res,
 	key_text = json_text(key);
 	text = xasprintf(
 	    "{\"key\":%s,\"role\":\"%s\",\"tenant\":%s,\"project\":%s,"
-	    "\"server\":{\"version\":\"" CAISSON_VERSION "\"},"
+	    "\"version\":\"" CAISSON_VERSION "\","
 	    "\"limits\":{\"body_bytes\":%u,\"ttl_s\":%d,"
 	    "\"ttl_default_s\":%d},%s",
 	    key_text, role_name(r->who.role),

@@ -72,10 +72,12 @@ static void create_refused(struct req *r, const char *sqlstate)
 	} else if (strcmp(sqlstate, "CA005") == 0 && no_node) {
 		f = *no_node;
 	} else {
-		fault_set(&f, "not_found", "request",
-			  "GET /v1/templates lists them; `caisson template "
-			  "build` makes one",
-			  "no such template, tag or release");
+		fault_set(
+		    &f, "not_found", "request",
+		    "GET /v1/templates lists them; `caisson template "
+		    "build` makes one",
+		    "no template, tag or release \"%s\"",
+		    json_string_value(json_object_get(r->json, "template")));
 		snprintf(f.field, sizeof(f.field), "template");
 	}
 	req_fault(r, &f);

@@ -125,10 +125,11 @@ static json_t *operation(const struct route *r)
 	json_t *o = json_object(), *params = json_array(), *body;
 
 	json_set_take(o, "summary", json_string(r->summary));
-	json_set_take(o, "x-listener",
-		      json_string(r->side == SIDE_DATA ? "data" : "control"));
-	json_set_take(o, "x-role", json_string(role_name(r->role)));
-	json_set_take(o, "x-supported", json_boolean(r->run != NULL));
+	json_set_take(o, "x-caisson-role", json_string(role_name(r->role)));
+	json_set_take(o, "x-caisson-supported", json_boolean(r->run != NULL));
+	if (r->side == SIDE_DATA)
+		json_set_take(o, "servers",
+			      parse("[{\"url\":\"http://127.0.0.1:7710\"}]"));
 	if (r->role == ROLE_OPEN)
 		json_set_take(o, "security", json_array());
 	add_path_params(params, r->path);
@@ -193,9 +194,11 @@ static json_t *error_schema(void)
 
 char *openapi_text(void)
 {
-	owned_json doc = parse("{\"openapi\":\"3.1.0\",\"info\":{\"title\":"
-			       "\"Caisson\",\"version\":\"1\"},"
-			       "\"security\":[{\"bearer\":[]},{\"key\":[]}]}");
+	owned_json doc =
+	    parse("{\"openapi\":\"3.1.0\",\"info\":{\"title\":"
+		  "\"Caisson\",\"version\":\"1\"},"
+		  "\"servers\":[{\"url\":\"http://127.0.0.1:7700\"}],"
+		  "\"security\":[{\"bearer\":[]},{\"key\":[]}]}");
 	owned_str text = NULL;
 	json_t *components = json_object(), *all = json_object();
 

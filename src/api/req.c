@@ -10,6 +10,7 @@
 #include "api/auth.h"
 #include "api/host.h"
 #include "api/stats.h"
+#include "api/url.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -359,6 +360,20 @@ static void on_body_late(struct loop_timer *t)
 	req_fault(r, &f);
 }
 
+static bool query_sound(struct req *r)
+{
+	owned_str name = url_query_broken(req_path(r));
+
+	if (!name)
+		return true;
+	field_fault(r,
+		    strcmp(name, "after") == 0	? "bad_cursor"
+		    : strcmp(name, "path") == 0 ? "bad_path"
+						: "invalid_field",
+		    "query", "a value has a broken or NUL escape");
+	return false;
+}
+
 static void authorised(struct req *r, const struct fault *f)
 {
 	struct fault no;
@@ -386,6 +401,8 @@ static void authorised(struct req *r, const struct fault *f)
 		req_fault(r, &no);
 		return;
 	}
+	if (!query_sound(r))
+		return;
 	if (r->route->stream) {
 		r->route->run(r);
 		return;

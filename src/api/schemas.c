@@ -114,15 +114,16 @@ const struct schema schemas[] = {
 		  "\"kernel\",\"initramfs\",\"root\"",
 		  "\"kernel\":" STRING ",\"initramfs\":" STRING
 		  ",\"root\":" STRING)) ",\"root_format\":{\"enum\":[\"raw\"]},"
-					"\"defaults\":" OBJ("\"memory_"
-							    "mib\":" INTEGER
-							    ",\"vcpus\""
-							    ":" INTEGER
-							    ",\"disk_"
-							    "mib\":" INTEGER
-							    ",\"user\":" STRING
-							    ",\"cwd\":" STRING
-							    ",\"env\":" STRMAP) ",\"provenance\":{\"type\":\"object\"}") },
+					"\"defaults\":" OBJ(
+					    "\"memory_"
+					    "mib\":" INTEGER ",\"vcpus\""
+					    ":" INTEGER ",\"disk_"
+					    "mib\":" INTEGER ",\"user\":" STRING
+					    ",\"cwd\":" STRING
+					    ",\"env\":" STRMAP) ",\"provenance"
+								"\":{\"type\":"
+								"\"object\""
+								"}") },
 	{ "NodeList", OBJ("\"items\":{\"type\":\"array\",\"items\":"
 			  "{\"type\":\"object\"}},\"next\":" STRING0) },
 	{ "Whoami", "{\"type\":\"object\"}" },

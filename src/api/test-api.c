@@ -618,6 +618,7 @@ TEST(an_unknown_template_is_404_and_a_bad_body_400)
 	T_INT(ASK("POST", "/v1/sandboxes", DEV, "{\"template\":\"nope\"}"),
 	      404);
 	T_STR(field("error.field"), "template");
+	T_HAS(field("error.message"), "nope");
 	T_INT(ASK("POST", "/v1/sandboxes", DEV, "{\"template\":"), 400);
 	T_INT(ASK("POST", "/v1/sandboxes", DEV, "{\"tmplate\":\"base\"}"), 400);
 	T_INT(ASK("POST", "/v1/sandboxes", DEV,
@@ -688,6 +689,8 @@ TEST(pages_follow_each_other_without_a_gap)
 	T_INT(seen, 3);
 	T_TRUE(json_is_null(json_object_get(body, "next")));
 	T_INT(ASK("GET", "/v1/operations?after=s00", VIEWER), 400);
+	T_STR(field("error.code"), "bad_cursor");
+	T_INT(ASK("GET", "/v1/operations?after=%00", VIEWER), 400);
 	T_STR(field("error.code"), "bad_cursor");
 	for (int i = 0; i < 3; i++)
 		free(ids[i]);

@@ -104,6 +104,16 @@ TEST(a_number_out_of_range_says_the_range)
 	T_HAS(f.message, "or null");
 }
 
+TEST(an_entry_of_a_map_is_named)
+{
+	T_STR(create("{\"template\":\"b\",\"labels\":{\"x\":\"y\","
+		     "\"team\":1}}",
+		     NULL),
+	      "invalid_field");
+	T_STR(f.field, "labels.team");
+	T_HAS(f.message, "\"labels.team\"");
+}
+
 TEST(a_wrong_type_is_invalid)
 {
 	T_STR(create("{\"template\":7}", NULL), "invalid_field");
@@ -151,7 +161,7 @@ TEST(a_variable_name_has_no_equals_sign)
 {
 	T_STR(create("{\"template\":\"b\",\"env\":{\"A=B\":\"x\"}}", NULL),
 	      "invalid_field");
-	T_STR(f.field, "env");
+	T_STR(f.field, "env.A=B");
 }
 
 TEST(names_are_dns_labels)
@@ -289,9 +299,9 @@ TEST(keys_have_a_name_and_a_role)
 
 	T_STR(key_of("{\"name\":\"ci\",\"role\":\"admin\"}", &b), "");
 	T_INT(b.role, ROLE_ADMIN);
+	T_STR(key_of("{\"role\":\"viewer\"}", &b), "");
+	T_STR(b.name, "");
 	T_STR(key_of("{\"name\":\"ci\"}", &b), "missing_field");
-	T_STR(key_of("{\"name\":\"\",\"role\":\"viewer\"}", &b),
-	      "invalid_field");
 	T_STR(key_of("{\"name\":\"ci\",\"role\":\"open\"}", &b),
 	      "invalid_field");
 }

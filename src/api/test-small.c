@@ -15,6 +15,7 @@
 #include "api/wait.h"
 #include "base/own.h"
 #include "base/test.h"
+#include "base/text.h"
 #include "net/json.h"
 
 /* ---- cursors ---- */
@@ -239,6 +240,18 @@ TEST(repeated_parameters_are_found_in_order)
 	T_TRUE(!url_query_nth("/x", "label", 0));
 }
 
+TEST(a_broken_escape_in_a_query_is_found_and_named)
+{
+	owned_str a = url_query_broken("/x?ok=%41&after=%00z");
+	owned_str b = url_query_broken("/x?ok=1&path=%4");
+	owned_str c = url_query_broken("/x?ok=%41&b=c");
+
+	T_STR(a, "after");
+	T_STR(b, "path");
+	T_TRUE(!c);
+	T_TRUE(!url_query_broken("/x%00"));
+}
+
 /* ---- guests ---- */
 
 TEST(a_guests_status_is_clamped)
@@ -360,7 +373,7 @@ TEST(the_document_has_every_route_and_no_other)
 		path = json_object_get(paths, routes[i].path);
 		op = json_object_get(path, lower);
 		T_TRUE(op != NULL);
-		T_INT(json_is_true(json_object_get(op, "x-supported")),
+		T_INT(json_is_true(json_object_get(op, "x-caisson-supported")),
 		      routes[i].run != NULL);
 	}
 	json_object_foreach(paths, key, path)
@@ -394,6 +407,18 @@ static void check_refs(const json_t *doc, json_t *v)
 			check_refs(doc, item);
 		}
 	}
+}
+
+TEST(the_document_in_the_tree_is_the_one_served)
+{
+	owned_str text = openapi_text();
+	owned_str file = NULL;
+	size_t n;
+
+	T_INT(file_read(OPENAPI_FILE, 1 << 20, &file, &n, NULL), 0);
+	if (strcmp(file, text) != 0)
+		test_fail(__FILE__, __LINE__,
+			  "run: caisson-api --openapi > doc/openapi.json");
 }
 
 TEST(every_reference_of_the_document_resolves)

@@ -27,6 +27,25 @@ char *url_escape(const char *s)
 	return ret;
 }
 
+char *url_query_broken(const char *path)
+{
+	const char *p = strchr(path, '?');
+
+	while (p) {
+		size_t n, k;
+
+		p++;
+		n = strcspn(p, "&");
+		k = strcspn(p, "=&");
+		owned_str value = xstrndup(p, n);
+
+		if (!http_percent_decode(value, &n, false))
+			return xstrndup(p, k < 63 ? k : 63);
+		p = strchr(p, '&');
+	}
+	return NULL;
+}
+
 char *url_query_nth(const char *path, const char *name, unsigned i)
 {
 	const char *p = strchr(path, '?');
