@@ -200,14 +200,14 @@ static int set_registers(int vcpu)
 
 static int set_cpuid(int kvm, int vcpu)
 {
-	static struct {
-		struct kvm_cpuid2 head;
-		struct kvm_cpuid_entry2 entries[200];
-	} c;
+	enum { ENTRIES = 200 };
+	OWNED(own_free_p)
+	struct kvm_cpuid2 *c =
+	    xcalloc(1, sizeof(*c) + ENTRIES * sizeof(struct kvm_cpuid_entry2));
 
-	c.head.nent = 200;
-	if (ioctl(kvm, KVM_GET_SUPPORTED_CPUID, &c.head) < 0 ||
-	    ioctl(vcpu, KVM_SET_CPUID2, &c.head) < 0)
+	c->nent = ENTRIES;
+	if (ioctl(kvm, KVM_GET_SUPPORTED_CPUID, c) < 0 ||
+	    ioctl(vcpu, KVM_SET_CPUID2, c) < 0)
 		return -errno;
 	return 0;
 }
