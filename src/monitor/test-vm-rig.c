@@ -2,10 +2,13 @@
 #include "test-vm-rig.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,6 +26,7 @@
 #define WAIT_MS	 120000u
 
 static char work[64];
+static bool has_taps;
 
 __attribute__((destructor)) static void clean(void)
 {
@@ -60,7 +64,14 @@ void rig_need(void)
 	if (!work[0]) {
 		snprintf(work, sizeof(work), "/tmp/caisson-vm-XXXXXX");
 		T_TRUE(mkdtemp(work) != NULL);
+		/* taps of our own; without the right to, VMs have no network */
+		has_taps = unshare(CLONE_NEWNET) == 0;
 	}
+}
+
+bool rig_has_taps(void)
+{
+	return has_taps;
 }
 
 static const char *in_work(const char *name)
@@ -137,6 +148,22 @@ static void start_monitor(struct rig *r)
 	close(fd);
 }
 
+/* As noded makes them: no packet information, no vnet_hdr. */
+static int open_tap(void)
+{
+	struct ifreq req = { .ifr_flags = IFF_TAP | IFF_NO_PI };
+	int fd =
+	    open(has_taps ? "/dev/net/tun" : "/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (has_taps && (fd < 0 || ioctl(fd, TUNSETIFF, &req) < 0)) {
+		has_taps = false;
+		if (fd >= 0)
+			close(fd);
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	}
+	return fd;
+}
+
 /* argv of the shape, and what the test adds. */
 static char **words(struct rig *r, struct buf *b, enum vm_mode mode,
 		    const char *extra)
@@ -145,7 +172,8 @@ static char **words(struct rig *r, struct buf *b, enum vm_mode mode,
 	struct buf cmdline;
 	struct vm_shape s = { .mode = mode,
 			      .memory_mib = RIG_MEMORY_MIB,
-			      .vcpus = 1 };
+			      .vcpus = 1,
+			      .tap = has_taps };
 	struct err e = { 0 };
 	size_t n = 0;
 
@@ -190,7 +218,7 @@ static void start_vmm(struct rig *r, enum vm_mode mode, const char *extra)
 		fds[i] = unix_listen(path, SOCK_STREAM, 0600, &e);
 		T_TRUE(fds[i] >= 0);
 	}
-	fds[4] = open("/dev/null", O_RDWR | O_CLOEXEC); /* no tap */
+	fds[4] = open_tap();
 	fds[5] = open(rig_artifact("kernel"), O_RDONLY | O_CLOEXEC);
 	fds[6] = open(rig_artifact("initramfs"), O_RDONLY | O_CLOEXEC);
 	buf_init(&b, 65536);
@@ -269,8 +297,11 @@ void rig_ask(struct rig *r, enum mon_op op, const int *fds, size_t n_fds)
 	struct mon_req q = { .hdr = { op, 42 }, .deadline_ms = 90000 };
 
 	if (op == MON_BOOT || op == MON_LOAD) {
-		q.n_disks = 2;
-		q.disks[1].qcow2 = q.disks[1].writable = 1;
+		/* root disk, frozen overlays, the writable one */
+		q.n_disks = (uint32_t)n_fds - (op == MON_LOAD ? 2 : 0);
+		for (uint32_t i = 1; i < q.n_disks; i++)
+			q.disks[i].qcow2 = 1;
+		q.disks[q.n_disks - 1].writable = 1;
 	}
 	snprintf(q.sandbox, sizeof(q.sandbox), "sb0123456789abcdefghij");
 	snprintf(q.hostname, sizeof(q.hostname), "box");
@@ -350,31 +381,23 @@ void rig_boot(struct rig *r, const char *overlay)
 	close(fds[1]);
 }
 
-static void copy_overlay(const char *from, const char *to)
-{
-	char a[256];
-
-	snprintf(a, sizeof(a), "%s", in_work(from));
-	run((const char *const[]){ "/bin/cp", a, in_work(to), NULL });
-}
-
 void rig_load(struct rig *r, const char *name, const char *overlay)
 {
 	char file[64];
-	int fds[4];
+	int fds[5];
 
+	fds[4] = rig_overlay(overlay);
 	snprintf(file, sizeof(file), "%s.disk", name);
-	copy_overlay(file, overlay);
-	fds[3] = rig_open(overlay, O_RDWR);
+	fds[3] = rig_open(file, O_RDONLY);
 	fds[2] = open(rig_artifact("root.ext4"), O_RDONLY | O_CLOEXEC);
 	snprintf(file, sizeof(file), "%s.mem", name);
 	fds[1] = rig_open(file, O_RDONLY);
 	snprintf(file, sizeof(file), "%s.state", name);
 	fds[0] = rig_open(file, O_RDONLY);
-	must(r, MON_LOAD, fds, 4);
+	must(r, MON_LOAD, fds, 5);
 	rig_print_times("load", &r->rep.times);
 	T_INT(r->rep.phase, MON_CONNECTED);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		close(fds[i]);
 }
 

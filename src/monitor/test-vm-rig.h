@@ -35,6 +35,8 @@ struct rig {
 
 /* Skips the test with a reason unless QEMU and the artifacts are here. */
 void rig_need(void);
+/* Do VMs have a network card? */
+bool rig_has_taps(void);
 /* Path of a file of the artifacts. */
 const char *rig_artifact(const char *name);
 /* A file of the shared work directory, which lives as long as the program. */

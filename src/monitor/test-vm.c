@@ -138,7 +138,7 @@ TEST(a_guest_changes_neither_base_nor_sibling)
 
 	need_base();
 	mem = rig_sum("base.mem");
-	root = rig_sum("base.state");
+	root = rig_sum("base.disk");
 	restored(&a, "o3a");
 	restored(&b, "o3b");
 	rig_renew_open(&a, "sb");
@@ -149,7 +149,7 @@ TEST(a_guest_changes_neither_base_nor_sibling)
 		   "/bin/cat; echo 3 > /proc/sys/vm/drop_caches");
 	T_STR(rig_out(&b, "cat /root/kept"), "kept\n");
 	T_TRUE(rig_sum("base.mem") == mem);
-	T_TRUE(rig_sum("base.state") == root);
+	T_TRUE(rig_sum("base.disk") == root);
 	rig_stop(&a);
 	rig_stop(&b);
 }
@@ -204,6 +204,23 @@ TEST(files_go_in_and_out_whole)
 	rig_http(&r, "GET", "/v1/files?path=/root/kept", NULL);
 	T_INT(r.status, 200);
 	T_STR(r.body, "kept\n");
+	rig_stop(&r);
+}
+
+TEST(the_network_card_is_the_shapes)
+{
+	struct rig r;
+
+	restored(&r, "o14");
+	if (!rig_has_taps()) {
+		rig_stop(&r);
+		test_skip("no right to make a tap");
+	}
+	rig_renew_open(&r, "sb");
+	rig_data(&r);
+	T_STR(rig_out(&r, "cat /sys/class/net/eth0/address "
+			  "/sys/class/net/eth0/mtu"),
+	      "02:00:00:00:00:02\n60000\n");
 	rig_stop(&r);
 }
 
