@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test-node.h"
+#include "api/test-node.h"
 
 #include <stdio.h>
 #include <string.h>

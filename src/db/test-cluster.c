@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test-cluster.h"
+#include "db/test-cluster.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/test.h"
-#include "test-cluster.h"
+#include "db/test-cluster.h"
 
 struct answer {
 	int n, rows;
