@@ -60,6 +60,7 @@ root_make()
 	[ -f "$cache/apt/sources.list" ] || apt_prepare
 	debian_aptopt >"$tmp/aptopt"
 	log=$tmp/mmdebstrap.log
+	touch "$tmp/began"
 	# --format=directory as root; /dev nodes come from devtmpfs in the guest
 	unshare --mount --propagation private \
 		mmdebstrap --mode=root --format=directory --variant=important \
@@ -94,6 +95,9 @@ root_make()
 		cp -a "$cache/kernel/lib/modules/$kernel_version" \
 			"$1/lib/modules/"
 	fi
+	# Times of this build become a constant; those out of packages stay, for
+	# compiled Python names its source by time.
+	find "$1" -newer "$tmp/began" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 	chroot "$1" dpkg-query -W -f '${Package} ${Version}\n' >"$tmp/packages"
 	echo "npm $(cat "$tmp/npm-version")" >>"$tmp/packages"
 }

@@ -283,8 +283,10 @@ static struct exec *exec_alloc(struct execs *s, struct exec_spec *spec)
 	list_init(&x->followers);
 	list_init(&x->waiters);
 	execlog_init(&x->log, x->spec.keep_bytes, &s->log_bytes);
-	if (x->spec.block)
+	if (x->spec.block) {
+		x->log.slack = EXEC_SLACK_BYTES;
 		execlog_set_floor(&x->log, 0);
+	}
 	for (int i = 0; i < 2; i++) {
 		x->pipes[i].exec = x;
 		x->pipes[i].fd = -1;

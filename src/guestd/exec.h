@@ -35,6 +35,10 @@
 #define EXEC_KEYS_MAX	  1024
 #define EXEC_KEY_MS	  600000u
 #define EXEC_LEFT_MAX	  64
+/* Bytes that a reader "took" may still be on their way through the channel and
+ * the host's processes when a connection breaks. With overflow "block" so many
+ * are kept behind the reader, so that it can resume without a gap. */
+#define EXEC_SLACK_BYTES (2u << 20)
 
 enum exec_state {
 	EXEC_ST_STARTING,

@@ -11,10 +11,8 @@
 #include "guestd/reply.h"
 #include "proto/data.h"
 
-#define ALIVE_MS 15000u
-/* Smaller frames when there is little room would cost more than waiting. */
+#define ALIVE_MS  15000u
 #define PIECE_MAX 32768u
-#define JSON_ROOM 2048u
 
 struct follower {
 	struct list link;
@@ -22,7 +20,8 @@ struct follower {
 	struct http_stream *stream;
 	struct loop_timer alive;
 	uint64_t at;
-	bool follow, told_start, over;
+	struct buf rest; /* of a frame that the stream took in part */
+	bool follow, told_start, told_end, over;
 };
 
 static void put_u32(uint8_t *to, uint32_t v)
@@ -41,7 +40,32 @@ static void put_header(uint8_t to[EXEC_FRAME_HEADER], uint8_t type, size_t n,
 	put_u32(to + 12, (uint32_t)offset);
 }
 
-/* The caller looked for room. */
+/* A frame is always taken whole: what the stream has no room for waits here,
+ * and its short write is what brings on_writable. */
+static void put(struct follower *f, const void *p, size_t n)
+{
+	size_t k = 0;
+
+	if (buf_len(&f->rest) == 0)
+		k = http_stream_write(f->stream, p, n);
+	if (k < n && buf_put(&f->rest, (const uint8_t *)p + k, n - k) < 0)
+		http_stream_reset(f->stream); /* out of memory */
+}
+
+/* false: the stream is full. */
+static bool flush_rest(struct follower *f)
+{
+	while (buf_len(&f->rest) > 0) {
+		size_t k = http_stream_write(f->stream, buf_data(&f->rest),
+					     buf_len(&f->rest));
+
+		buf_consume(&f->rest, k);
+		if (buf_len(&f->rest) > 0)
+			return false;
+	}
+	return true;
+}
+
 static void send_json_take(struct follower *f, uint8_t type, json_t *v)
 {
 	owned_str text = json_text(v);
@@ -49,61 +73,44 @@ static void send_json_take(struct follower *f, uint8_t type, json_t *v)
 
 	json_decref(v);
 	put_header(header, type, strlen(text), f->at);
-	(void)http_stream_write(f->stream, header, sizeof(header));
-	(void)http_stream_write(f->stream, text, strlen(text));
+	put(f, header, sizeof(header));
+	put(f, text, strlen(text));
 }
 
-static bool has_room(const struct follower *f, size_t n)
-{
-	return http_stream_room(f->stream) >= EXEC_FRAME_HEADER + n;
-}
-
-static bool send_start(struct follower *f)
+static void send_start(struct follower *f)
 {
 	const struct exec *x = f->exec;
-	json_t *v;
+	json_t *v = json_object();
 	char when[25];
 
-	if (!has_room(f, JSON_ROOM))
-		return false;
-	v = json_object();
 	json_set_take(v, "pid", json_integer(x->pid));
 	text_rfc3339(x->started_at_ms, when);
 	json_set_take(v, "started_at", json_string(when));
 	send_json_take(f, EXEC_STARTED, v);
 	f->told_start = true;
-	return true;
 }
 
-static bool send_gap(struct follower *f)
+static void send_gap(struct follower *f)
 {
-	json_t *v;
+	json_t *v = json_object();
 
-	if (!has_room(f, JSON_ROOM))
-		return false;
-	v = json_object();
 	json_set_take(v, "from", json_integer((json_int_t)f->at));
 	json_set_take(v, "to", json_integer((json_int_t)f->exec->log.begin));
 	send_json_take(f, EXEC_GAP, v);
 	f->at = f->exec->log.begin;
-	return true;
 }
 
-static bool send_piece(struct follower *f)
+static void send_piece(struct follower *f)
 {
 	struct execlog_piece p;
 	uint8_t header[EXEC_FRAME_HEADER];
-	size_t room = http_stream_room(f->stream);
 
-	if (room < EXEC_FRAME_HEADER + PIECE_MAX)
-		return false;
 	if (!execlog_read(&f->exec->log, f->at, PIECE_MAX, &p))
-		return false;
+		return;
 	put_header(header, p.kind, p.n, p.offset);
-	(void)http_stream_write(f->stream, header, sizeof(header));
-	(void)http_stream_write(f->stream, p.p, p.n);
+	put(f, header, sizeof(header));
+	put(f, p.p, p.n);
 	f->at += p.n;
-	return true;
 }
 
 static void finish(struct follower *f)
@@ -118,29 +125,23 @@ static void follower_pump(struct follower *f)
 {
 	struct exec *x = f->exec;
 
-	if (f->over || x->state == EXEC_ST_STARTING)
+	if (f->over || x->state == EXEC_ST_STARTING || !flush_rest(f))
 		return;
-	if (!f->told_start && !send_start(f))
-		return;
-	for (;;) {
-		if (f->at < x->log.begin) {
-			if (!send_gap(f))
-				return;
-			continue;
-		}
-		if (f->at == x->log.end)
-			break;
-		if (!send_piece(f))
-			return;
+	if (!f->told_start)
+		send_start(f);
+	while (buf_len(&f->rest) == 0 && f->at != x->log.end) {
+		if (f->at < x->log.begin)
+			send_gap(f);
+		else
+			send_piece(f);
 	}
-	if (x->state == EXEC_ST_ENDED) {
-		if (!has_room(f, JSON_ROOM))
-			return;
+	if (buf_len(&f->rest) == 0 && !f->told_end &&
+	    x->state == EXEC_ST_ENDED) {
 		send_json_take(f, EXEC_EXIT, exec_fact_json(x));
-		finish(f);
-	} else if (!f->follow) {
-		finish(f);
+		f->told_end = true;
 	}
+	if (buf_len(&f->rest) == 0 && (f->told_end || !f->follow))
+		finish(f);
 }
 
 /* What may be dropped is decided by the slowest reader that is there, or, when
@@ -166,7 +167,7 @@ static void on_alive(struct loop_timer *t)
 {
 	struct follower *f = container_of(t, struct follower, alive);
 
-	if (has_room(f, JSON_ROOM) && f->told_start)
+	if (buf_len(&f->rest) == 0 && f->told_start)
 		send_json_take(f, EXEC_ALIVE, json_object());
 	loop_timer_set(f->exec->g->loop, &f->alive, ALIVE_MS, on_alive);
 }
@@ -209,6 +210,7 @@ static void on_close(struct http_stream *s, const struct err *e)
 	loop_timer_del(&f->alive);
 	execlog_mark_taken(&x->log, f->at);
 	list_del(&f->link);
+	buf_fini(&f->rest);
 	free(f);
 	update_floor(x);
 	exec_unref(x);
@@ -236,6 +238,7 @@ void exec_follow(struct exec *x, struct http_stream *s, uint64_t from,
 	f->stream = s;
 	f->at = from;
 	f->follow = follow;
+	buf_init(&f->rest, 4 * PIECE_MAX);
 	exec_ref(x);
 	list_add_tail(&x->followers, &f->link);
 	http_stream_handle(s, &handler, f);

@@ -140,7 +140,8 @@ static void trim(struct execlog *l)
 		    list_entry(l->chunks.next, struct chunk, link);
 
 		/* never the one being written */
-		if (c == last_chunk(l) || c->end > l->floor)
+		if (c == last_chunk(l) ||
+		    (l->floor != UINT64_MAX && c->end + l->slack > l->floor))
 			return;
 		drop_first(l);
 	}

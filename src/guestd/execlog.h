@@ -20,7 +20,8 @@
 struct execlog {
 	struct list chunks;
 	uint64_t begin, end;	/* offsets held: [begin, end) */
-	uint64_t floor;		/* nothing at or after it is dropped */
+	uint64_t floor;		/* what a reader still needs begins here */
+	size_t slack;		/* kept below the floor, see exec.h */
 	uint64_t n_kind[2];	/* all stdout, stderr bytes ever */
 	uint64_t dropped_bytes; /* dropped before any reader had them */
 	uint64_t taken;		/* highest offset that any reader had */
@@ -51,7 +52,8 @@ void execlog_commit(struct execlog *l, size_t n);
 /* Both in one, for any length. -ENOMEM with a prefix appended. */
 int execlog_put(struct execlog *l, uint8_t kind, const void *p, size_t n);
 
-/* Everything below the floor may be dropped. UINT64_MAX: all may. */
+/* Everything more than slack below the floor may be dropped. UINT64_MAX: all
+ * may. */
 void execlog_set_floor(struct execlog *l, uint64_t floor);
 /* A reader had everything below offset. */
 void execlog_mark_taken(struct execlog *l, uint64_t offset);

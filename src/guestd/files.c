@@ -37,7 +37,10 @@ struct transfer {
 	struct file_result result;
 	size_t n_result; /* bytes of it received */
 	bool answered, body_over;
-	uint64_t sent;
+
+	/* read: one piece on its way to the client */
+	uint8_t in[PIECE];
+	size_t in_at, in_n;
 
 	/* write: one piece on its way to the worker */
 	uint8_t out[sizeof(uint32_t) + PIECE];
@@ -201,24 +204,31 @@ static bool take_result(struct transfer *t)
 	return t->sock >= 0 && !t->body_over;
 }
 
+/* What the stream did not take of the last piece. false: it is full, and that
+ * short write brings on_writable. */
+static bool flush_in(struct transfer *t)
+{
+	t->in_at +=
+	    http_stream_write(t->stream, t->in + t->in_at, t->in_n - t->in_at);
+	return t->in_at == t->in_n;
+}
+
 static bool take_bytes(struct transfer *t)
 {
-	static uint8_t text[65536];
-	size_t room = http_stream_room(t->stream);
 	ssize_t n;
 
-	if (room == 0) {
-		watch(t, 0); /* on_writable goes on */
+	if (t->in_at < t->in_n && !flush_in(t)) {
+		watch(t, 0);
 		return false;
 	}
-	n = read(t->sock, text, room < sizeof(text) ? room : sizeof(text));
+	n = read(t->sock, t->in, sizeof(t->in));
 	if (n <= 0) {
 		if (n == 0 || errno != EAGAIN)
 			drop_socket(t);
 		return false;
 	}
-	(void)http_stream_write(t->stream, text, (size_t)n);
-	t->sent += (uint64_t)n;
+	t->in_at = 0;
+	t->in_n = (size_t)n;
 	return true;
 }
 

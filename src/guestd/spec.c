@@ -145,7 +145,7 @@ static void classify(const struct json_reader *r, const struct err *e,
 {
 	const char *code = "invalid_field";
 
-	if (strstr(e->msg, "unknown field"))
+	if (strstr(e->msg, ": unknown"))
 		code = "unknown_field";
 	snprintf(se->code, sizeof(se->code), "%s", code);
 	snprintf(se->field, sizeof(se->field), "%.95s", r->field);

@@ -193,6 +193,22 @@ TEST(room_shrinks_with_unread_bytes_and_comes_back)
 	execlog_fini(&l);
 }
 
+TEST(slack_below_the_floor_is_kept)
+{
+	struct execlog l;
+	static char text[4096];
+
+	execlog_init(&l, 4096, NULL);
+	l.slack = 8192;
+	execlog_set_floor(&l, 0);
+	for (int i = 0; i < 8; i++)
+		T_INT(execlog_put(&l, EXEC_STDOUT, text, sizeof(text)), 0);
+	execlog_set_floor(&l, 32768);
+	T_TRUE(l.begin <= 32768 - 8192 && l.begin > 16384);
+	T_INT(execlog_room(&l), 4096);
+	execlog_fini(&l);
+}
+
 TEST(memory_is_accounted_and_given_back)
 {
 	struct execlog a, b;

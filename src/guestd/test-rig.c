@@ -255,15 +255,21 @@ static void on_close(struct http_stream *s, const struct err *e)
 	p->cut = e != NULL;
 }
 
+static const struct http_handler handler = {
+	.on_head = on_head,
+	.on_body = on_body,
+	.on_close = on_close,
+};
+
+const struct http_handler *rig_handler(void)
+{
+	return &handler;
+}
+
 void rig_start(struct rig *r, struct rig_reply *p, const char *method,
 	       const char *path, const char *const *fields, const void *body,
 	       size_t n)
 {
-	static const struct http_handler handler = {
-		.on_head = on_head,
-		.on_body = on_body,
-		.on_close = on_close,
-	};
 	struct http_head head;
 	struct err e = { 0 };
 	const uint8_t *from = body;

@@ -59,6 +59,8 @@ void rig_run(struct rig *r, uint64_t ms, const bool *stop);
 void rig_start(struct rig *r, struct rig_reply *p, const char *method,
 	       const char *path, const char *const *fields, const void *body,
 	       size_t n);
+/* For streams that a test starts itself; their owner is a struct rig_reply. */
+const struct http_handler *rig_handler(void);
 /* Until it is over; false after RIG_WAIT_MS. */
 bool rig_finish(struct rig_reply *p);
 /* Take what arrived and was held back by body_max; new limit. */
