@@ -279,6 +279,23 @@ void guest_cork(struct guest *g)
 	drop_conn(g);
 }
 
+void guest_pause(struct guest *g)
+{
+	drop_conn(g);
+	loop_timer_del(&g->hello_timer);
+	loop_timer_del(&g->lost_timer);
+	loop_defer_del(&g->defer);
+	g->must_restart = g->must_tell = false;
+	loop_io_del(&g->io);
+}
+
+void guest_resume(struct guest *g)
+{
+	if (g->fd >= 0)
+		CHECK(loop_io_add(g->loop, &g->io, g->fd, LOOP_IN, on_io) == 0);
+	restart(g);
+}
+
 struct http_conn *guest_conn(struct guest *g)
 {
 	return g->is_corked || g->is_lost ? NULL : g->conn;

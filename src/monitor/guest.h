@@ -37,6 +37,9 @@ struct guest *guest_free(struct guest *g);
 
 /* Start connecting to the socket at path. */
 void guest_connect(struct guest *g, const char *path);
+/* The VM is stopped, and runs again: no session in between. */
+void guest_pause(struct guest *g);
+void guest_resume(struct guest *g);
 /* No byte in or out from now on; sessions are dropped. For good. */
 void guest_cork(struct guest *g);
 /* NULL while there is no session. */

@@ -20,6 +20,7 @@ static const char *const stage_names[STAGE_MAX_] = {
 	[STAGE_STATE] = "loading the device state",
 	[STAGE_CONT] = "starting the VM",
 	[STAGE_CONNECT] = "waiting for the guest's daemon",
+	[STAGE_WARM] = "warming the guest up",
 	[STAGE_RENEW] = "renewing the guest",
 	[STAGE_THAW] = "thawing the workload",
 	[STAGE_FINISH] = "finishing the template",

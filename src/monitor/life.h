@@ -35,6 +35,7 @@ enum stage {
 	STAGE_STATE,  /* device state on its way */
 	STAGE_CONT,
 	STAGE_CONNECT, /* channel, session, hello */
+	STAGE_WARM,    /* a renewal for nobody, then stop */
 	STAGE_RENEW,
 	STAGE_THAW,
 	STAGE_FINISH,
@@ -57,6 +58,7 @@ struct life {
 	enum mon_reason reason;
 	char detail[ERR_MSG_MAX];
 	bool is_thawed; /* guestd said "running" */
+	bool is_parked; /* warm, and its CPUs are stopped */
 
 	/* the request at work; stage NONE if there is none */
 	enum stage stage;

@@ -174,7 +174,12 @@ static void on_cont(void *arg, json_t *ret, const struct err *e)
 	}
 	f->times.cont_us = life_lap(f);
 	life_stage(f, STAGE_CONNECT);
-	guest_connect(f->guest, "chan");
+	if (!f->is_parked) {
+		guest_connect(f->guest, "chan");
+		return;
+	}
+	f->is_parked = false;
+	guest_resume(f->guest);
 }
 
 static void send_cont(struct life *f)
@@ -285,28 +290,6 @@ static void on_hello(void *arg, int status, const char *body, size_t n,
 	life_done(f);
 }
 
-/*
- * A checkpoint holds a guestd that answered hello before it was taken, and a
- * frozen workload; its HELLO_ACK says that it lives. Asking it again would only
- * cost: everything that a just restored guest runs, runs for the first time.
- */
-static void connected(struct life *f)
-{
-	f->is_thawed = false;
-	f->phase = MON_CONNECTED;
-	f->times.connect_us = life_lap(f);
-	life_done(f);
-}
-
-void life_guest_up(struct life *f)
-{
-	if (f->stage == STAGE_CONNECT && f->req.hdr.op == MON_LOAD)
-		connected(f);
-	else if (f->stage == STAGE_CONNECT ||
-		 (f->stage == STAGE_NONE && f->phase == MON_WAITING))
-		life_call(f, "GET", "/g1/hello", NULL, on_hello);
-}
-
 static void set_hex(json_t *obj, const char *key, size_t n)
 {
 	uint8_t raw[32];
@@ -372,11 +355,103 @@ static void on_renewed(void *arg, int status, const char *body, size_t n,
 	life_done(f);
 }
 
-void life_renew(struct life *f)
+static void ask_renew(struct life *f)
 {
 	life_stage(f, STAGE_RENEW);
 	life_call(f, "POST", "/g1/renew", renew_body(f), on_renewed);
 }
+
+void life_renew(struct life *f)
+{
+	if (f->is_parked)
+		send_cont(f);
+	else
+		ask_renew(f);
+}
+
+/* ---- a VM that will wait ---- */
+
+static void on_parked(void *arg, json_t *ret, const struct err *e)
+{
+	struct life *f = arg;
+
+	(void)ret;
+	if (f->stage != STAGE_WARM)
+		return;
+	if (e) {
+		life_fail(f, e);
+		return;
+	}
+	f->is_parked = true;
+	life_done(f);
+}
+
+static void on_warm(void *arg, int status, const char *body, size_t n,
+		    const struct err *e)
+{
+	struct life *f = arg;
+	owned_json v = NULL;
+	int r;
+
+	if (f->stage != STAGE_WARM)
+		return;
+	v = life_answer(f, "renew", status, body, n, e);
+	if (!v)
+		return;
+	f->times.renew_us = life_lap(f);
+	/* a stopped VM answers no ping: no session until it goes on */
+	guest_pause(f->guest);
+	r = qmp_call(vmlink_qmp(f->vm), "stop", NULL, -1, life_left_ms(f),
+		     on_parked, f);
+	if (r < 0)
+		fail_code(f, r, "the VMM takes no commands");
+}
+
+/* The sandbox's own renewal comes later and replaces all of this. */
+static void warm_up(struct life *f)
+{
+	life_stage(f, STAGE_WARM);
+	snprintf(f->req.sandbox, sizeof(f->req.sandbox),
+		 "sb00000000000000000000");
+	snprintf(f->req.hostname, sizeof(f->req.hostname), "waiting");
+	life_call(f, "POST", "/g1/renew", renew_body(f), on_warm);
+}
+
+/* ---- sessions ---- */
+
+/*
+ * A checkpoint holds a guestd that answered hello before it was taken, and a
+ * frozen workload; its HELLO_ACK says that it lives. Asking it again would only
+ * cost: everything that a just restored guest runs, runs for the first time.
+ */
+static void loaded(struct life *f)
+{
+	f->is_thawed = false;
+	f->phase = MON_CONNECTED;
+	f->times.connect_us = life_lap(f);
+	if (f->req.flags & MON_WARM)
+		warm_up(f);
+	else
+		life_done(f);
+}
+
+void life_guest_up(struct life *f)
+{
+	bool adopts = f->stage == STAGE_NONE && f->phase == MON_WAITING;
+
+	if (f->stage != STAGE_CONNECT && !adopts)
+		return;
+	if (f->stage == STAGE_CONNECT && f->req.hdr.op == MON_LOAD)
+		loaded(f);
+	else if (f->stage == STAGE_CONNECT && f->req.hdr.op == MON_RENEW) {
+		f->times.connect_us = life_lap(f);
+		ask_renew(f);
+	} else {
+		life_call(f, "GET", "/g1/hello", NULL, on_hello);
+	}
+}
+
+/* ---- opening ---- */
 
 static void opened(struct life *f)
 {

@@ -294,7 +294,9 @@ static void spin(struct rig *r, const bool *until)
 
 void rig_ask(struct rig *r, enum mon_op op, const int *fds, size_t n_fds)
 {
-	struct mon_req q = { .hdr = { op, 42 }, .deadline_ms = 90000 };
+	struct mon_req q = { .hdr = { op, 42 },
+			     .deadline_ms = 90000,
+			     .flags = r->flags };
 
 	if (op == MON_BOOT || op == MON_LOAD) {
 		/* root disk, frozen overlays, the writable one */

@@ -25,6 +25,7 @@ struct rig {
 	int monitor_pidfd, vmm_pidfd;
 	struct channel *chan;
 	bool has_rep, has_gone;
+	uint32_t flags; /* of the requests */
 	struct mon_rep rep, gone;
 	struct http_conn *http;
 	/* of the last HTTP call */

@@ -108,6 +108,34 @@ TEST(restore_times)
 	       connect[ROUNDS / 2], renew[0], renew[ROUNDS / 2]);
 }
 
+TEST(a_warm_vm_waits_stopped_and_opens_soon)
+{
+	struct rig r;
+	uint32_t us;
+
+	need_base();
+	rig_start(&r, VM_INCOMING, NULL);
+	r.flags = MON_WARM;
+	rig_load(&r, "base", "warm");
+	/* longer than a round of anything that might wake it */
+	for (int i = 0; i < 30; i++)
+		loop_once(r.loop, 10);
+	rig_ask(&r, MON_STATUS, NULL, 0);
+	T_INT(r.rep.phase, MON_CONNECTED);
+	rig_ask(&r, MON_OPEN, NULL, 0);
+	T_INT(r.rep.r, -EPERM); /* the trial is no confirmation */
+	rig_ask(&r, MON_RENEW, NULL, 0);
+	T_INT(r.rep.r, 0);
+	us =
+	    r.rep.times.cont_us + r.rep.times.connect_us + r.rep.times.renew_us;
+	rig_ask(&r, MON_OPEN, NULL, 0);
+	T_INT(r.rep.r, 0);
+	printf("# warm: renew + open: %u us\n", us + r.rep.times.thaw_us);
+	rig_data(&r);
+	T_STR(rig_out(&r, "hostname; cat /root/kept"), "box\nkept\n");
+	rig_stop(&r);
+}
+
 TEST(restores_are_not_twins)
 {
 	char first[512];

@@ -85,9 +85,14 @@ struct mon_req {
 	/* RENEW: */
 	char sandbox[MON_ID_MAX]; /* "sb…", NUL-terminated */
 	char hostname[MON_HOST_MAX];
-	uint32_t flags;
+	uint32_t flags; /* LOAD: MON_WARM */
 	uint32_t pad;
 };
+
+/* This VM will wait for its sandbox: it is walked through a renewal that nobody
+ * keeps, so that nothing of a create runs for the first time, and its CPUs are
+ * stopped until RENEW. Its workload stays frozen, its phase is CONNECTED. */
+#define MON_WARM 1u
 
 /* What each step of a request took, microseconds; 0 = not done. */
 struct mon_times {
