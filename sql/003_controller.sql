@@ -165,8 +165,10 @@ $$;
 
 -- The node says (event, or absence from its list) that the VM is gone.
 -- p_observed: ended, or lost with p_reason node_lost. Ends the row and what is
--- active: an end succeeds, everything else fails. Asynchronous commit. false:
--- the row was final already, lives elsewhere, or is unknown; nothing changed.
+-- active: an end succeeds, everything else fails. Absent from the list of a
+-- node that lives, while its end is wanted, is ended, whatever the caller
+-- concluded from an older row. Asynchronous commit. false: the row was final
+-- already, lives elsewhere, or is unknown; nothing changed.
 CREATE FUNCTION caisson.sandbox_gone(p_node text, p_id text,
 	p_observed text, p_reason text, p_detail text)
 RETURNS boolean
@@ -174,12 +176,17 @@ LANGUAGE plpgsql AS $$
 DECLARE
 	s caisson.sandboxes;
 	v_reason text;
+	v_observed text := p_observed;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
 	SELECT * INTO s FROM caisson.sandboxes x
 		WHERE x.id = p_id AND x.node = p_node FOR UPDATE;
 	IF NOT FOUND OR caisson.is_final(s.observed) THEN
 		RETURN false;
+	END IF;
+	IF s.desired = 'deleted' AND EXISTS (SELECT FROM caisson.nodes n
+		WHERE n.name = p_node AND n.lease_until > now()) THEN
+		v_observed := 'ended';
 	END IF;
 	SELECT o.reason INTO v_reason FROM caisson.operations o
 		WHERE o.sandbox = p_id AND o.kind = 'end'
@@ -193,7 +200,7 @@ BEGIN
 		    finished_at = now(), owner = NULL
 		WHERE o.sandbox = p_id AND o.state IN ('pending', 'running');
 	UPDATE caisson.sandboxes x
-		SET observed = p_observed, activity = NULL,
+		SET observed = v_observed, activity = NULL,
 		    observed_generation = x.generation,
 		    end_reason = coalesce(v_reason,
 			caisson.end_reason_of(p_reason)),

@@ -162,6 +162,8 @@ void fault_of_peer(struct fault *f, const char *cause, int status,
 	error = json_object_get(root, "error");
 	if (!json_is_object(error))
 		return;
+	snprintf(f->remedy, sizeof(f->remedy),
+		 "`caisson doctor` looks at every part");
 	copy_words(f->message, sizeof(f->message),
 		   json_object_get(error, "message"));
 	copy_words(f->remedy, sizeof(f->remedy),

@@ -239,7 +239,11 @@ static void on_counters(void *arg, int status, const char *body, size_t n_body,
 	n->memory_mib = number(v, "capacity", "memory_mib");
 	n->sandboxes = number(v, "used", "sandboxes");
 	n->used_memory_mib = number(v, "used", "memory_mib");
-	n->seen_ms = loop_now_ms(n->nodes->api->loop);
+	/* a node that still adopts or removes what an earlier life left says
+	 * ready:false and takes no sandbox */
+	n->seen_ms = json_is_false(json_object_get(v, "ready"))
+			 ? 0
+			 : loop_now_ms(n->nodes->api->loop);
 }
 
 static void ask_counters(struct node *n)

@@ -67,8 +67,8 @@ static json_t *query_schema(const char *name)
 	for (size_t i = 0; i < n_query_docs; i++)
 		if (strcmp(query_docs[i].name, name) == 0)
 			return parse(query_docs[i].json);
-	CHECK(!"a query parameter has no description");
-	return NULL;
+	check_failed("a query parameter has no description", __FILE__,
+		     __LINE__);
 }
 
 static void add_query_params(json_t *list, const char *names)
