@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "guestd/children.h"
 
 #define OWN_NAME "caisson"
 
@@ -148,11 +149,12 @@ size_t cgroup_signal(int dir, int signo)
 static int limit_workload(const struct held *h, uint64_t mem_total_bytes)
 {
 	char text[32];
-	/* What guestd and the kernel need; less on a small guest. */
+	/* What guestd and the kernel need. On a small guest, too, the limit
+	 * must be reached before memory is: else everything thrashes first. */
 	uint64_t reserve = 64u << 20;
 
-	if (reserve > mem_total_bytes / 4)
-		reserve = mem_total_bytes / 4;
+	if (reserve > mem_total_bytes * 2 / 5)
+		reserve = mem_total_bytes * 2 / 5;
 	snprintf(text, sizeof(text), "%llu",
 		 (unsigned long long)(mem_total_bytes - reserve));
 	(void)cgroup_write(h->workload, "memory.max", text);
@@ -187,29 +189,17 @@ int cgroup_setup(struct held *h, uint64_t mem_total_bytes)
 struct stray {
 	int to;		/* cgroup.procs of the workload */
 	pid_t self;	/* guestd itself */
-	bool own_group; /* our own cgroup: our children stay */
-	const struct held *held;
+	bool own_group; /* our own cgroup: our workers stay */
+	const struct children *children;
 };
-
-static bool is_our_child(const struct held *h, pid_t pid)
-{
-	char name[32], text[512];
-	const char *p;
-
-	snprintf(name, sizeof(name), "%d/stat", (int)pid);
-	if (read_file(h->proc, name, text, sizeof(text)) < 0)
-		return true; /* gone already */
-	/* "pid (comm) state ppid": comm may hold anything, so from the end */
-	p = strrchr(text, ')');
-	return p && strlen(p) > 4 && strtol(p + 4, NULL, 10) == getpid();
-}
 
 static void move_stray(pid_t pid, void *arg)
 {
 	const struct stray *s = arg;
 	char text[16];
 
-	if (pid == s->self || (s->own_group && is_our_child(s->held, pid)))
+	if (pid == s->self ||
+	    (s->own_group && children_is_worker(s->children, pid)))
 		return;
 	snprintf(text, sizeof(text), "%d", (int)pid);
 	/* kernel threads refuse; they are no workload */
@@ -217,10 +207,13 @@ static void move_stray(pid_t pid, void *arg)
 }
 
 /* Whatever guest root put beside us goes back to where it can be frozen. */
-static void collect_strays(const struct held *h)
+static void collect_strays(const struct guestd *g)
 {
+	const struct held *h = &g->held;
 	owned_fd to = openat(h->workload, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	struct stray s = { .to = to, .self = getpid(), .held = h };
+	struct stray s = { .to = to,
+			   .self = getpid(),
+			   .children = g->children };
 
 	if (to < 0)
 		return;
@@ -265,11 +258,11 @@ static int freeze_one(int dir, void *arg)
 	return cgroup_write(dir, "cgroup.freeze", *freeze ? "1" : "0");
 }
 
-int cgroup_freeze_all(const struct held *h, bool freeze)
+int cgroup_freeze_all(const struct guestd *g, bool freeze)
 {
 	if (freeze)
-		collect_strays(h);
-	return each_group(h, freeze_one, &freeze);
+		collect_strays(g);
+	return each_group(&g->held, freeze_one, &freeze);
 }
 
 static int check_frozen(int dir, void *arg)

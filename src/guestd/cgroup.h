@@ -42,6 +42,6 @@ size_t cgroup_signal(int dir, int signo);
 
 /* Freeze or thaw everything outside guestd's own cgroup. Asks only; see
  * cgroup_is_frozen(). 0 / -errno. */
-int cgroup_freeze_all(const struct held *h, bool freeze);
+int cgroup_freeze_all(const struct guestd *g, bool freeze);
 /* Every cgroup asked to freeze reports that it is frozen. */
 bool cgroup_is_frozen(const struct held *h);

@@ -66,6 +66,16 @@ void children_add(struct children *s, struct child *c, pid_t pid,
 	list_add_tail(&s->all, &c->link);
 }
 
+bool children_is_worker(const struct children *s, pid_t pid)
+{
+	const struct child *c;
+
+	list_for_each (c, &s->all, link)
+		if (c->pid == pid)
+			return c->is_worker;
+	return false;
+}
+
 void children_del(struct child *c)
 {
 	if (!c->pid)

@@ -7,6 +7,7 @@
  * status and resource use once; anything else is reaped silently.
  */
 
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -18,6 +19,8 @@ struct children;
 struct child {
 	struct list link; /* private */
 	pid_t pid;	  /* 0 while not registered */
+	bool is_worker;	  /* set by its owner: part of guestd, not of the
+			   * workload */
 	void (*on_exit)(struct child *c, int status, const struct rusage *ru);
 };
 
@@ -27,6 +30,8 @@ struct children *children_free(struct children *s);
 /* Call in the same round as the fork. c must live until on_exit or del. */
 void children_add(struct children *s, struct child *c, pid_t pid,
 		  void (*on_exit)(struct child *, int, const struct rusage *));
+/* Is this a registered process that is_worker? */
+bool children_is_worker(const struct children *s, pid_t pid);
 /* Forget: the process is reaped silently later. No-op if not registered. */
 void children_del(struct child *c);
 

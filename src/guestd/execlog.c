@@ -243,6 +243,5 @@ bool execlog_read(struct execlog *l, uint64_t offset, size_t max,
 		}
 		at += r.n;
 	}
-	CHECK(!"a chunk's runs cover its offsets");
-	return false;
+	check_failed("a chunk's runs cover its offsets", __FILE__, __LINE__);
 }

@@ -384,6 +384,7 @@ static int start(struct transfer *t)
 	(void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
 	t->sock = pair[0];
 	t->io.on_io = on_sock;
+	t->child.is_worker = true;
 	children_add(t->g->children, &t->child, pid, on_child);
 	t->g->n_workers++;
 	return 0;

@@ -110,6 +110,7 @@ static void sync_start(struct guestd *g, struct http_stream *s, bool drop,
 		job_end(j, false);
 		return;
 	}
+	j->child.is_worker = true;
 	children_add(g->children, &j->child, pid, job_exit);
 	loop_timer_set(g->loop, &j->deadline, timeout_ms, job_deadline);
 }

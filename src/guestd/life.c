@@ -41,7 +41,7 @@ struct life *life_new(struct guestd *g)
 	l->g = g;
 	l->state = LIFE_FROZEN;
 	if (!g->root_less)
-		(void)cgroup_freeze_all(&g->held, true);
+		(void)cgroup_freeze_all(g, true);
 	return l;
 }
 
@@ -170,7 +170,7 @@ static void freeze_done(struct life *l, bool frozen)
 	if (frozen) {
 		l->state = LIFE_FROZEN;
 	} else {
-		(void)cgroup_freeze_all(&l->g->held, false);
+		(void)cgroup_freeze_all(l->g, false);
 		l->nonce[0] = '\0';
 	}
 	if (!s)
@@ -245,7 +245,7 @@ void life_freeze(struct guestd *g, struct http_stream *s, const void *body,
 	}
 	snprintf(l->nonce, sizeof(l->nonce), "%s", nonce);
 	l->freezing = true;
-	r = g->root_less ? 0 : cgroup_freeze_all(&g->held, true);
+	r = g->root_less ? 0 : cgroup_freeze_all(g, true);
 	if (r < 0) {
 		freeze_done(l, false);
 		return;
@@ -258,7 +258,7 @@ void life_freeze(struct guestd *g, struct http_stream *s, const void *body,
 
 static int run_again(struct life *l, struct err *e)
 {
-	int r = l->g->root_less ? 0 : cgroup_freeze_all(&l->g->held, false);
+	int r = l->g->root_less ? 0 : cgroup_freeze_all(l->g, false);
 
 	if (r < 0)
 		return err_errno(e, -r, "thaw the workload");

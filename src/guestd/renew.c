@@ -111,19 +111,18 @@ int renew_read(const void *body, size_t n, struct renew *ret,
 
 static int add_entropy(int random_fd, const uint8_t *p, size_t n)
 {
-	struct {
-		struct rand_pool_info info;
-		uint8_t bytes[RENEW_ENTROPY_BYTES];
-	} pool = { .info = { .entropy_count = (int)(n * 8),
-			     .buf_size = (int)n } };
+	/* the struct ends in the bytes */
+	struct rand_pool_info *pool = xcalloc(1, sizeof(*pool) + n);
 	int r = 0;
 
-	/* info ends in a flexible array that begins where bytes does */
-	memcpy(pool.bytes, p, n);
-	if (ioctl(random_fd, RNDADDENTROPY, &pool) < 0 ||
+	pool->entropy_count = (int)(n * 8);
+	pool->buf_size = (int)n;
+	memcpy(pool->buf, p, n);
+	if (ioctl(random_fd, RNDADDENTROPY, pool) < 0 ||
 	    ioctl(random_fd, RNDRESEEDCRNG) < 0)
 		r = -errno;
-	explicit_bzero(&pool, sizeof(pool));
+	explicit_bzero(pool, sizeof(*pool) + n);
+	free(pool);
 	return r;
 }
 
