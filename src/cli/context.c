@@ -164,8 +164,7 @@ static int make_parents(const struct context_file *f, struct err *e)
 
 int context_save(const struct context_file *f, struct err *e)
 {
-	char *text = json_dumps(f->root, JSON_INDENT(2) | JSON_SORT_KEYS);
-	owned_str owned = text;
+	owned_str text = json_dumps(f->root, JSON_INDENT(2) | JSON_SORT_KEYS);
 	owned_str line = text ? xasprintf("%s\n", text) : NULL;
 	int r;
 

@@ -80,6 +80,13 @@ static uint64_t planned_done(const struct progress *p, uint64_t now_ms)
 	return s < p->total || p->done == p->total ? s : p->total - 1;
 }
 
+/* The phase alone has taken all that was planned: nobody knows any more. */
+static bool is_overdue(const struct progress *p, uint64_t now_ms)
+{
+	return p->seconds && p->done < p->total &&
+	       p->done + (now_ms - p->phase_ms) / 1000 >= p->total;
+}
+
 int64_t progress_eta_s(const struct progress *p, uint64_t now_ms)
 {
 	uint64_t at = 0, did, ms;
@@ -90,7 +97,9 @@ int64_t progress_eta_s(const struct progress *p, uint64_t now_ms)
 	if (p->done == p->total)
 		return 0;
 	if (p->seconds)
-		return (int64_t)(p->total - planned_done(p, now_ms));
+		return is_overdue(p, now_ms)
+			   ? -1
+			   : (int64_t)(p->total - planned_done(p, now_ms));
 	for (i = 0; i < p->n_marks; i++) {
 		at = p->marks[(p->first + i) % PROGRESS_MARKS].at_ms;
 		if (now_ms - at <= WINDOW_MS)
@@ -108,9 +117,13 @@ int64_t progress_eta_s(const struct progress *p, uint64_t now_ms)
 			 0.5);
 }
 
-static void left(int64_t s, char *ret, size_t n)
+static void left(const struct progress *p, uint64_t now_ms, char *ret, size_t n)
 {
-	if (s <= 0)
+	int64_t s = progress_eta_s(p, now_ms);
+
+	if (is_overdue(p, now_ms))
+		snprintf(ret, n, "  longer than planned");
+	else if (s <= 0)
 		ret[0] = '\0'; /* not known, or over */
 	else if (s < 60)
 		snprintf(ret, n, "  %" PRId64 "s left", s);
@@ -139,7 +152,7 @@ void progress_bar(const struct progress *p, uint64_t now_ms, unsigned columns,
 	char rest[48], bar[41];
 	unsigned room = 0, filled;
 
-	left(progress_eta_s(p, now_ms), rest, sizeof(rest));
+	left(p, now_ms, rest, sizeof(rest));
 	/* 20 for the phase, 9 for the percentage, 4 for brackets and space */
 	if (columns > 20 + 9 + 4 + strlen(rest))
 		room = columns - (unsigned)(20 + 9 + 4 + strlen(rest));
@@ -162,7 +175,7 @@ bool progress_plain(struct progress *p, uint64_t now_ms, char *ret, size_t n)
 		return false;
 	p->said_ms = now_ms ? now_ms : 1;
 	snprintf(p->said_phase, sizeof(p->said_phase), "%s", p->phase);
-	left(progress_eta_s(p, now_ms), rest, sizeof(rest));
+	left(p, now_ms, rest, sizeof(rest));
 	snprintf(ret, n, "%s: %u %%%s", p->phase, percent(p, now_ms), rest);
 	return true;
 }

@@ -46,9 +46,10 @@ TEST(a_plan_in_seconds_goes_on_between_its_lines)
 	T_TRUE(progress_plain(&p, 31000, s, sizeof(s)));
 	T_STR(s, "installing: 40 %  1m 00s left");
 	/* longer than planned: nearly done, not done */
-	T_INT(progress_eta_s(&p, 500000), 1);
+	T_INT(progress_eta_s(&p, 90000), 1);
+	T_INT(progress_eta_s(&p, 500000), -1);
 	T_TRUE(progress_plain(&p, 500000, s, sizeof(s)));
-	T_STR(s, "installing: 99 %  1s left");
+	T_STR(s, "installing: 99 %  longer than planned");
 }
 
 TEST(a_plan_that_is_over_says_no_time)
