@@ -259,7 +259,8 @@ static bool send_piece(struct transfer *t)
 			have = PIECE;
 		len = (uint32_t)have;
 		memcpy(t->out, &len, sizeof(len));
-		memcpy(t->out + sizeof(len), p, have);
+		if (have > 0)
+			memcpy(t->out + sizeof(len), p, have);
 		http_stream_consume(t->stream, have);
 		t->out_at = 0;
 		t->out_n = sizeof(len) + have;

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
 	};
-	struct guestd g = { 0 };
+	static struct guestd g;
 	struct err e = { 0 };
 	int rest = 0, fd = -1, r;
 
