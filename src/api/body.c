@@ -8,6 +8,9 @@
 #include "net/json.h"
 #include "tls/digest.h"
 
+#define MEMORY_MIB_MAX (INT64_C(1) << 20)
+#define DISK_MIB_MAX   (INT64_C(1) << 24)
+
 bool name_valid(const char *s)
 {
 	size_t n = strlen(s);
@@ -103,8 +106,8 @@ static bool read_resources(json_t *obj, struct body_create *ret,
 
 	json_reader_init(&r, obj, "resources", &e);
 	json_int(&r, "vcpus", 1, 64, &ret->vcpus);
-	json_int(&r, "memory_mib", 64, 1024 * 1024, &ret->memory_mib);
-	json_int(&r, "disk_mib", 64, 16 * 1024 * 1024, &ret->disk_mib);
+	json_int(&r, "memory_mib", 64, MEMORY_MIB_MAX, &ret->memory_mib);
+	json_int(&r, "disk_mib", 64, DISK_MIB_MAX, &ret->disk_mib);
 	return reader_done(&r, &e, f);
 }
 
@@ -394,9 +397,9 @@ static bool read_defaults(json_t *obj, json_t *manifest, struct fault *f)
 
 	json_set_take(manifest, "defaults", d);
 	json_reader_init(&r, obj, "defaults", &e);
-	json_int(&r, "memory_mib", 64, 1024 * 1024, &memory);
+	json_int(&r, "memory_mib", 64, MEMORY_MIB_MAX, &memory);
 	json_int(&r, "vcpus", 1, 64, &vcpus);
-	json_int(&r, "disk_mib", 64, 16 * 1024 * 1024, &disk);
+	json_int(&r, "disk_mib", 64, DISK_MIB_MAX, &disk);
 	json_str(&r, "user", 64, &user);
 	if (json_str(&r, "cwd", 4096, &cwd) && cwd[0] != '/')
 		json_field_error(&r, "cwd", "expected an absolute path");

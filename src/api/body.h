@@ -18,11 +18,11 @@
 #include "api/route.h"
 
 #define BODY_NAME_MAX	 63u
-#define BODY_TTL_DEFAULT 3600 /* seconds, when lifetime.ttl_s is absent */
-#define BODY_TTL_MAX	 (366 * 86400)
+#define BODY_TTL_DEFAULT 3600	  /* seconds, when lifetime.ttl_s is absent */
+#define BODY_TTL_MAX	 31622400 /* 366 days */
 #define BODY_LABELS_MAX	 64u
 #define BODY_ENV_MAX	 256u
-#define BODY_KEEP_MAX	 (64 << 20)
+#define BODY_KEEP_MAX	 67108864
 
 struct body_create {
 	const char *template; /* NAME, NAME:TAG or sha256:HEX */

@@ -61,12 +61,11 @@ static void conn_free(struct data_conn *c)
 /* Out of the cache and freed; everybody who waits is told f. */
 static void conn_fail(struct data_conn *c, const struct fault *f)
 {
+	struct data_want *w, *next;
+
 	/* whoever tries again from done() gets a new connection */
 	map_del(c->datas->by_sandbox, c->sandbox);
-	while (!list_empty(&c->wants)) {
-		struct data_want *w =
-		    list_entry(c->wants.next, struct data_want, link);
-
+	list_for_each_safe (w, next, &c->wants, link) {
 		list_del(&w->link);
 		w->done(w->arg, NULL, false, f);
 		free(w);
@@ -86,15 +85,13 @@ static void open_http(struct data_conn *c)
 {
 	static const struct http_limits lim = { .idle_timeout_ms = IDLE_MS,
 						.ping = true };
+	struct data_want *w, *next;
 
 	loop_io_del(&c->io);
 	loop_timer_del(&c->timer);
 	c->http = http_conn_client_take(c->datas->api->loop, take_fd(&c->fd),
 					HTTP_2, &lim, &http_ops, c);
-	while (!list_empty(&c->wants)) {
-		struct data_want *w =
-		    list_entry(c->wants.next, struct data_want, link);
-
+	list_for_each_safe (w, next, &c->wants, link) {
 		list_del(&w->link);
 		w->done(w->arg, c->http, false, NULL);
 		free(w);
@@ -216,16 +213,14 @@ void data_forget(struct datas *d, const char *sandbox)
 
 struct datas *datas_free(struct datas *d)
 {
+	struct data_conn *c, *next;
 	struct fault f;
 
 	if (!d)
 		return NULL;
 	fault_set(&f, "node_unavailable", "node", "repeat the call",
 		  "the server stops");
-	while (!list_empty(&d->all)) {
-		struct data_conn *c =
-		    list_entry(d->all.next, struct data_conn, link);
-
+	list_for_each_safe (c, next, &d->all, link) {
 		if (c->http) {
 			http_conn_free(c->http);
 			conn_free(c);

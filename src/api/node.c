@@ -329,15 +329,15 @@ struct nodes *nodes_new(struct api *a)
 
 static void node_free(struct node *n)
 {
+	struct call *c, *next;
 	struct err e = { 0 };
 	struct http_conn *conn = TAKE(n->conn);
 
 	if (conn)
 		http_conn_free(conn); /* its calls end here */
 	err_set(&e, -ECANCELED, ERR_UNAVAILABLE, "the server stops");
-	while (!list_empty(&n->calls))
-		call_finish(list_entry(n->calls.next, struct call, link), 0,
-			    &e);
+	list_for_each_safe (c, next, &n->calls, link)
+		call_finish(c, 0, &e);
 	free(n);
 }
 

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "net/json.h"
 
-#define RENEW_MS    5000u
+#define RENEW_MS    3000u
 #define RETRY_MIN   100u
 #define RETRY_MAX   1000u
 #define PATIENCE_MS 10000u /* of repeating; then the controller goes on */

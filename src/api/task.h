@@ -10,7 +10,7 @@
 
 #include "api/api.h"
 
-#define TASK_LEASE_S  20
+#define TASK_LEASE_S  10
 #define TASK_CREATE_S 90
 #define TASK_END_S    60
 #define TASK_BUILD_S  900
