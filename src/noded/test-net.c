@@ -333,6 +333,31 @@ TEST(fragments_are_dropped)
 	end();
 }
 
+/* Reassembled, these two would be a SYN, and answered before the good one. */
+TEST(fragments_are_not_put_together)
+{
+	const struct frame whole = tcp_syn(50000), good = tcp_syn(50123);
+	uint8_t raw[256], second[64];
+	size_t n = build(&whole, raw);
+
+	begin();
+	memcpy(second, raw, 34);
+	memcpy(second + 34, raw + 34 + 16, n - 34 - 16);
+	put16(raw + 14 + 2, 20 + 16);
+	put16(raw + 14 + 6, 0x2000);
+	put16(raw + 14 + 10, 0);
+	put16(raw + 14 + 10, fold(sum16(raw + 14, 20, 0)));
+	T_INT(write(tap, raw, 34 + 16), 34 + 16);
+	put16(second + 14 + 2, 20 + 4);
+	put16(second + 14 + 6, 2);
+	put16(second + 14 + 10, 0);
+	put16(second + 14 + 10, fold(sum16(second + 14, 20, 0)));
+	T_INT(write(tap, second, 34 + 4), 34 + 4);
+	send_frame(&good);
+	expect_reset(50123);
+	end();
+}
+
 TEST(dont_fragment_is_no_fragment)
 {
 	struct frame f = tcp_syn(50000);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -107,6 +108,7 @@ static pid_t run_in_chroot(const char *const *argv, int ready, int *ret_pidfd)
 		char fd[32];
 		char *const envp[] = { fd, NULL };
 
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		fcntl(ready, F_SETFD, 0);
 		snprintf(fd, sizeof(fd), "CAISSON_READY_FD=%d", ready);
 		if (small_root(argv[0]) == 0)
