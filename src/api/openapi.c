@@ -161,7 +161,7 @@ static json_t *paths(void)
 			p = json_object();
 			json_set_take(all, routes[i].path, p);
 		}
-		for (size_t k = 0; routes[i].method[k] && k < 15; k++)
+		for (size_t k = 0; k < 15 && routes[i].method[k]; k++)
 			method[k] = (char)(routes[i].method[k] | 0x20);
 		json_set_take(p, method, operation(&routes[i]));
 	}

@@ -191,21 +191,21 @@ void wait_wake(struct api *a, const char *op, const char *state,
 	       const char *operation, const char *sandbox)
 {
 	struct waiters *ws = map_get(a->waits, op);
-	const struct list *l;
-	size_t n = 0;
-	char id[32]; /* op may lie in a waiter */
+	struct waiter *w, *next;
+	char id[32]; /* op may lie in the map */
 
 	if (!ws)
 		return;
 	snprintf(id, sizeof(id), "%s", op);
-	for (l = ws->list.next; l != &ws->list; l = l->next)
-		n++;
-	for (; n > 0; n--) { /* the last one taken frees the list */
-		struct waiter *w =
-		    list_entry(ws->list.next, struct waiter, link);
+	map_del(a->waits, id);
+	list_for_each_safe (w, next, &ws->list, link) {
 		enum answer how = w->how;
-		struct req *r = waiter_take(w);
+		struct req *r = w->req;
 
+		list_del(&w->link);
+		loop_timer_del(&w->timer);
+		free(w);
+		a->n_waits--;
 		if (operation) {
 			answer(r, how, id, state, operation, sandbox);
 			req_unref(r);
@@ -213,6 +213,7 @@ void wait_wake(struct api *a, const char *op, const char *state,
 			answer_as_read(r, how, id);
 		}
 	}
+	free(ws);
 }
 
 /* ---- the sweep ---- */
@@ -266,6 +267,7 @@ static void sweep_later(struct api *a)
 
 void wait_fini(struct api *a)
 {
+	struct waiter *w, *next;
 	const char *op;
 	void *v;
 	size_t pos = 0;
@@ -276,10 +278,7 @@ void wait_fini(struct api *a)
 	while (map_next(a->waits, &pos, &op, &v)) {
 		struct waiters *ws = v;
 
-		while (!list_empty(&ws->list)) {
-			struct waiter *w =
-			    list_entry(ws->list.next, struct waiter, link);
-
+		list_for_each_safe (w, next, &ws->list, link) {
 			list_del(&w->link);
 			loop_timer_del(&w->timer);
 			req_fault(w->req, &f);
