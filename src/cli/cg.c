@@ -104,14 +104,6 @@ static pid_t next_pid(const char **p)
 	return v > 0 ? (pid_t)v : 0;
 }
 
-pid_t cg_first_pid(const char *path)
-{
-	owned_str text = read_from(path, "cgroup.procs");
-	const char *p = text;
-
-	return p ? next_pid(&p) : 0;
-}
-
 bool cg_has_pid(const char *path, pid_t pid)
 {
 	owned_str text = read_from(path, "cgroup.procs");

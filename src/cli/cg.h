@@ -28,8 +28,6 @@ int cg_make(const char *path, struct err *e); /* parents too; 0 if there */
  */
 int cg_renew(const char *path, struct err *e);
 int cg_enter(const char *path, struct err *e); /* this process */
-/* First process in it (not below), 0 if none. */
-pid_t cg_first_pid(const char *path);
 bool cg_has_pid(const char *path, pid_t pid);
 /* Anything alive in it or below? False if it is not there. */
 bool cg_populated(const char *path);

@@ -13,8 +13,6 @@
 
 #include "base/err.h"
 
-#define MIGRATIONS_MAX 999
-
 struct migration {
 	int version;
 	char name[64]; /* without number and ".sql" */

@@ -115,21 +115,6 @@ void format_age(int64_t seconds, char *ret, size_t n)
 		snprintf(ret, n, "%" PRId64 "d", seconds / 86400);
 }
 
-void format_bytes(uint64_t bytes, char *ret, size_t n)
-{
-	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
-	double v = (double)bytes;
-	size_t u = 0;
-
-	if (bytes < 1024) {
-		snprintf(ret, n, "%" PRIu64 " B", bytes);
-		return;
-	}
-	for (v /= 1024; v >= 1023.95 && u + 1 < ARRAY_SIZE(units); u++)
-		v /= 1024;
-	snprintf(ret, n, "%.1f %s", v, units[u]);
-}
-
 static bool digits(const char **s, int n, int *ret)
 {
 	*ret = 0;

@@ -3,7 +3,7 @@
 
 /* Aligned text tables: the widest cell decides, two spaces between, no space
  * at the end of a line. Width is counted in code points, control characters
- * become '?' so that a name cannot paint the terminal. Plus ages and sizes. */
+ * become '?' so that a name cannot paint the terminal. Plus ages and times. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +26,6 @@ void table_print(const struct table *t); /* to stdout */
 
 /* "12s", "5m", "3h", "9d"; negative counts as 0. */
 void format_age(int64_t seconds, char *ret, size_t n);
-/* "812 B", "4.0 KiB", "1.5 GiB". */
-void format_bytes(uint64_t bytes, char *ret, size_t n);
 /* RFC 3339 UTC ("2026-12-01T10:00:00.000Z") -> unix milliseconds, -1 if it is
  * none. */
 int64_t parse_rfc3339(const char *s);

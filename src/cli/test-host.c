@@ -60,7 +60,7 @@ TEST(a_group_that_is_not_there_is_empty)
 	struct err e = { 0 };
 
 	T_TRUE(!cg_populated("/nonexistent/cg"));
-	T_INT(cg_first_pid("/nonexistent/cg"), 0);
+	T_TRUE(!cg_has_pid("/nonexistent/cg", 1));
 	T_TRUE(cg_wait_empty("/nonexistent/cg", 0));
 	T_INT(cg_remove("/nonexistent/cg", &e), 0);
 }

@@ -104,20 +104,6 @@ TEST(ages)
 	T_STR(s, "3d");
 }
 
-TEST(sizes)
-{
-	char s[32];
-
-	format_bytes(1023, s, sizeof(s));
-	T_STR(s, "1023 B");
-	format_bytes(4096, s, sizeof(s));
-	T_STR(s, "4.0 KiB");
-	format_bytes(1048575, s, sizeof(s));
-	T_STR(s, "1.0 MiB");
-	format_bytes(3ull << 30, s, sizeof(s));
-	T_STR(s, "3.0 GiB");
-}
-
 TEST(times_are_read)
 {
 	T_INT(parse_rfc3339("1970-01-01T00:00:01.250Z"), 1250);
