@@ -22,7 +22,7 @@
 
 void held_init(struct held *h)
 {
-	*h = (struct held){ -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
+	*h = (struct held){ -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0 };
 }
 
 static int open_dir(const char *path)

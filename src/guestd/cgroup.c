@@ -165,6 +165,14 @@ static int limit_workload(const struct held *h, uint64_t mem_total_bytes)
 	return cgroup_write(h->workload, "pids.max", text);
 }
 
+static void keep_highest(pid_t pid, void *arg)
+{
+	int *highest = arg;
+
+	if (pid > *highest)
+		*highest = pid;
+}
+
 int cgroup_setup(struct held *h, uint64_t mem_total_bytes)
 {
 	static const char *const controllers[] = { "+cpu", "+memory", "+pids",
@@ -175,6 +183,8 @@ int cgroup_setup(struct held *h, uint64_t mem_total_bytes)
 	if (h->own < 0 || h->workload < 0)
 		return h->own < 0 ? h->own : h->workload;
 	(void)cgroup_write(h->own, "cgroup.procs", "0");
+	/* whoever is still in the root is a kernel thread */
+	(void)each_pid(h->cgroup, keep_highest, &h->kernel_pid);
 	/* one by one: a kernel without one of them keeps the others */
 	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++) {
 		(void)cgroup_write(h->cgroup, "cgroup.subtree_control",
@@ -191,7 +201,24 @@ struct stray {
 	pid_t self;	/* guestd itself */
 	bool own_group; /* our own cgroup: our workers stay */
 	const struct children *children;
+	int proc;
+	int kernel_pid;
 };
+
+/* Some kernel threads could be moved, but none would ever freeze. */
+static bool is_kernel_thread(int proc, pid_t pid)
+{
+	char name[32], text[512];
+	const char *p;
+
+	snprintf(name, sizeof(name), "%d/stat", (int)pid);
+	if (read_file(proc, name, text, sizeof(text)) < 0)
+		return true; /* gone already */
+	/* "pid (comm) state ppid": comm may hold anything, so from the end;
+	 * all of them are children of number 2 */
+	p = strrchr(text, ')');
+	return pid == 2 || (p && strlen(p) > 4 && strtol(p + 4, NULL, 10) == 2);
+}
 
 static void move_stray(pid_t pid, void *arg)
 {
@@ -201,8 +228,11 @@ static void move_stray(pid_t pid, void *arg)
 	if (pid == s->self ||
 	    (s->own_group && children_is_worker(s->children, pid)))
 		return;
+	/* most of them are told without a look at each: this is on the way of
+	 * every checkpoint */
+	if (pid <= s->kernel_pid || is_kernel_thread(s->proc, pid))
+		return;
 	snprintf(text, sizeof(text), "%d", (int)pid);
-	/* kernel threads refuse; they are no workload */
 	(void)!write(s->to, text, strlen(text));
 }
 
@@ -210,10 +240,15 @@ static void move_stray(pid_t pid, void *arg)
 static void collect_strays(const struct guestd *g)
 {
 	const struct held *h = &g->held;
-	owned_fd to = openat(h->workload, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	/* a leaf: a cgroup that hands controllers down takes no processes */
+	owned_fd leaf = cgroup_make(h->workload, "strays");
+	owned_fd to =
+	    leaf < 0 ? -1 : openat(leaf, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	struct stray s = { .to = to,
 			   .self = getpid(),
-			   .children = g->children };
+			   .children = g->children,
+			   .proc = h->proc,
+			   .kernel_pid = h->kernel_pid };
 
 	if (to < 0)
 		return;

@@ -8,6 +8,7 @@
  *   caisson/     guestd and its file workers; cpu.weight 10000
  *   workload/    everything else, limited below the guest's memory
  *     ex_…/      one per exec
+ *     strays/    what guest root had put beside guestd
  *
  * Guest root may move processes anywhere and make cgroups of its own, so freeze
  * looks at the whole tree. cgroupfs never blocks on a disk.

@@ -36,6 +36,9 @@ struct held {
 	int machine_id; /* tmpfs files mounted over their names in /etc */
 	int hostname;
 	int hosts;
+	/* Numbers up to it belonged to kernel threads when nothing else was
+	 * running yet: 0 = unknown. */
+	int kernel_pid;
 };
 
 struct children;
