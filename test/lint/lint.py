@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that can be judged without running the product.
 
-usage: lint.py [--report FILE] [--fast]
+usage: lint.py [--report FILE] [--fast] [--build DIR]
 
 format, layers, sizes, licence lines, shell syntax; then clang-tidy, gcc -fanalyzer and
 cppcheck per source file. The slow ones are cached by content: the key is the SHA-256 of the
 tool's version, its arguments, the file and every header of the tree.
 Cache: ${XDG_CACHE_HOME:-~/.cache}/caisson/lint. --fast leaves the analysers out.
+The compilers' arguments come from DIR/compile_commands.json; DIR is build/release unless told.
 """
 
 import concurrent.futures
@@ -222,6 +223,7 @@ TOOLS = {
 
 def main():
     report = sys.argv[sys.argv.index("--report") + 1] if "--report" in sys.argv else None
+    build = Path(sys.argv[sys.argv.index("--build") + 1]) if "--build" in sys.argv else TOP / "build/release"
     c_all = [f for f in tracked(".c", ".h") if f.is_relative_to(TOP / "src")]
     c_src = [f for f in c_all if f.suffix == ".c"]
     row("layers", check_layers(c_all))
@@ -240,7 +242,7 @@ def main():
                 # -fanalyzer on the layers that parse: it takes tens of seconds a file elsewhere
                 # and, in gcc 12, is not ready for callbacks.
                 files = [f for f in product if f.relative_to(TOP / "src").parts[0] in ("base", "net")] if "fanalyzer" in name else product
-                row(name, analyse(files, tool, TOP / "build/release"))
+                row(name, analyse(files, tool, build))
             else:
                 row(name, None, f"{tool[0]} is not installed")
     if report:
