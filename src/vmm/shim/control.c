@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "interpose.h"
 #include "proto/noded.h"
+#include "vmm/shim/interpose.h"
 
 /* The control thread: one monitor at a time, one request after the other. It
  * checks the protocol and nothing else; who may connect is decided by the

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "interpose.h"
+#include "vmm/shim/interpose.h"
 
 /*
  * The C library's names, replaced. Everything but the two kinds of names in

@@ -7,7 +7,7 @@
  * interpose_ram() was called.
  */
 
-#include "image.h"
+#include "vmm/shim/image.h"
 
 /* Where to note the mapping of RAM; borrowed for the process's life. */
 void interpose_ram(struct ram *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image.h"
+#include "vmm/shim/image.h"
 
 #include <errno.h>
 #include <fcntl.h>

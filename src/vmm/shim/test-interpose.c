@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interpose.h"
+#include "vmm/shim/interpose.h"
 
 #include <errno.h>
 #include <fcntl.h>
