@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test-vm-rig.h"
+#include "monitor/test-vm-rig.h"
 
 #include <fcntl.h>
 #include <linux/if_tun.h>

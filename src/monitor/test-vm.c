@@ -11,8 +11,8 @@
 #include "base/own.h"
 #include "base/test.h"
 #include "base/text.h"
+#include "monitor/test-vm-rig.h"
 #include "net/json.h"
-#include "test-vm-rig.h"
 #include "vmm/qmp.h"
 
 static bool has_base;
