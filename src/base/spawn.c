@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,28 +18,37 @@
 #include "base/own.h"
 
 /*
- * The child shares our memory until it executes (vfork), so it reports a
- * failure by writing here, and may call nothing but the kernel: glibc's
- * setresuid() would act on all threads of the parent.
+ * Between fork and exec the child may call nothing that takes a lock: another
+ * thread of the parent may have held it. What ends that way is written to a
+ * pipe, whose end by exec says that all went well.
  */
+struct failure {
+	int errnum;
+	char step[28];
+};
+
 struct child {
 	const struct spawn *s;
 	pid_t parent;
-	sigset_t mask; /* ours, while all is blocked */
 	int null_fd;
-	volatile int errnum;
-	const char *volatile step;
+	int report;
 };
 
-static __attribute__((noreturn)) void fail(struct child *c, const char *step)
+static __attribute__((noreturn)) void fail(const struct child *c,
+					   const char *step)
 {
-	c->errnum = errno;
-	c->step = step;
+	struct failure f = { .errnum = errno };
+
+	for (size_t i = 0; i < sizeof(f.step) - 1 && step[i]; i++)
+		f.step[i] = step[i];
+	/* shorter than PIPE_BUF into an empty pipe: whole, or not at all */
+	if (write(c->report, &f, sizeof(f)) < 0)
+		_exit(126);
 	_exit(127);
 }
 
 /* fd again, above all targets; -1 stays -1. */
-static int move_up(struct child *c, int fd, int base)
+static int move_up(const struct child *c, int fd, int base)
 {
 	int up;
 
@@ -50,12 +60,14 @@ static int move_up(struct child *c, int fd, int base)
 	return up;
 }
 
-/* Two steps, because a source may be another one's target. */
+/* Two steps, because a source may be another one's target. The report's end
+ * goes above all, too, and closes by exec like the rest. */
 static int place_fds(struct child *c)
 {
 	const struct spawn *s = c->s;
 	int base = 3 + (int)s->n_fds, tmp[3 + SPAWN_FDS_MAX], exe;
 
+	c->report = move_up(c, c->report, base);
 	for (int i = 0; i < 3; i++)
 		tmp[i] = move_up(c, s->stdio[i] < 0 ? c->null_fd : s->stdio[i],
 				 base);
@@ -63,16 +75,15 @@ static int place_fds(struct child *c)
 		tmp[3 + i] = move_up(c, s->fds[i], base);
 	exe = move_up(c, s->exe_fd, base);
 	for (int i = 0; i < base; i++) {
-		if (syscall(SYS_dup3, tmp[i], i, 0) < 0)
+		if (dup3(tmp[i], i, 0) < 0)
 			fail(c, "place a descriptor");
 	}
-	if (syscall(SYS_close_range, (unsigned)base, ~0u, CLOSE_RANGE_CLOEXEC) <
-	    0)
+	if (close_range((unsigned)base, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		fail(c, "close_range");
 	return exe;
 }
 
-static void reset_signals(struct child *c)
+static void reset_signals(const struct child *c)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
 	sigset_t none;
@@ -85,10 +96,11 @@ static void reset_signals(struct child *c)
 		fail(c, "unblock signals");
 }
 
-static void set_ids(struct child *c)
+static void set_ids(const struct child *c)
 {
 	const struct spawn *s = c->s;
 
+	/* glibc's own act on all threads, under a lock */
 	if (syscall(SYS_setgroups, s->n_groups, s->groups) < 0)
 		fail(c, "setgroups");
 	if (syscall(SYS_setresgid, s->gid, s->gid, s->gid) < 0)
@@ -97,7 +109,7 @@ static void set_ids(struct child *c)
 		fail(c, "setresuid");
 }
 
-static __attribute__((noreturn, noinline)) void run_child(struct child *c)
+static __attribute__((noreturn)) void run_child(struct child *c)
 {
 	static const char *const no_env[] = { NULL };
 	const struct spawn *s = c->s;
@@ -128,55 +140,76 @@ static __attribute__((noreturn, noinline)) void run_child(struct child *c)
 	fail(c, "exec");
 }
 
-static pid_t start(struct child *c)
-{
-	sigset_t all;
-	pid_t pid;
-
-	/* A handler of ours must not run in the child, on our memory. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &c->mask);
-	/* posix_spawn() cannot place descriptors, ids and a death signal in
-	 * this order; fork() copies the page tables of a big parent.
-	 * run_child() keeps the rules and never returns. */
-	pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
-	if (pid == 0)
-		run_child(c); /* NOLINT(clang-analyzer-unix.Vfork) */
-	if (pid < 0) {
-		c->errnum = errno;
-		c->step = "fork";
-	}
-	pthread_sigmask(SIG_SETMASK, &c->mask, NULL);
-	return pid;
-}
-
 static void reap(pid_t pid)
 {
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 
+static pid_t start(struct child *c)
+{
+	sigset_t all, mine;
+	pid_t pid;
+	int errnum;
+
+	/* A handler of ours must not run in the child. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mine);
+	/* posix_spawn() cannot place descriptors, ids and a death signal in
+	 * this order; run_child() never returns. */
+	pid = fork();
+	if (pid == 0)
+		run_child(c);
+	errnum = errno;
+	pthread_sigmask(SIG_SETMASK, &mine, NULL);
+	errno = errnum;
+	return pid;
+}
+
+/* Wait for the exec. Returns whether there was a failure to read. */
+static bool read_failure(int fd, struct failure *f)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, f, sizeof(*f));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(*f);
+}
+
 int spawn_start(const struct spawn *s, pid_t *ret_pid, int *ret_pidfd,
 		struct err *e)
 {
 	owned_fd null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	owned_fd report = -1;
 	struct child c = { .s = s, .parent = getpid(), .null_fd = null_fd };
+	struct failure f;
 	pid_t pid;
-	int pidfd;
+	int pidfd, p[2];
 
 	CHECK(s->n_fds <= SPAWN_FDS_MAX && s->n_groups <= SPAWN_GROUPS_MAX);
 	CHECK(s->exe_fd >= 0 || s->argv[0][0] == '/');
 	if (null_fd < 0)
 		return err_errno(e, errno, "open /dev/null");
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_errno(e, errno, "start %s: pipe", s->argv[0]);
+	report = p[0];
+	c.report = p[1];
 	pid = start(&c);
-	if (c.errnum) {
-		if (pid > 0)
-			reap(pid);
-		return err_errno(e, c.errnum, "start %s: %s", s->argv[0],
-				 c.step);
+	if (pid < 0) {
+		int errnum = errno;
+
+		fd_close(p[1]);
+		return err_errno(e, errnum, "start %s: fork", s->argv[0]);
+	}
+	fd_close(p[1]);
+	if (read_failure(report, &f)) {
+		reap(pid);
+		return err_errno(e, f.errnum, "start %s: %s", s->argv[0],
+				 f.step);
 	}
 	/* a number cannot be reused before we reap it */
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	pidfd = pidfd_open(pid, 0);
 	if (pidfd < 0) {
 		int errnum = errno;
 
