@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -174,8 +175,10 @@ def commands(build):
     out = {}
     for e in db:
         f = (Path(e["directory"]) / e["file"]).resolve()
-        args = e["command"].split()
-        keep = [a for a in args if re.match(r"-(I|D|U|std)", a)]
+        args = shlex.split(e["command"])
+        keep = [a for a in args if re.match(r"-(D|U|std)", a)]
+        # Absolute, so that findings name the same file whatever the build directory.
+        keep += ["-I" + os.path.normpath(os.path.join(e["directory"], a[2:])) for a in args if a.startswith("-I")]
         if "-include" in args:
             keep += ["-include", args[args.index("-include") + 1]]
         out.setdefault(f, (e["directory"], keep))
@@ -204,7 +207,7 @@ def analyse(files, tool, build):
         return cached([ver, headers, f.read_text(), " ".join(argv)], run)
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        return sorted({l.replace(str(TOP) + "/", "").replace("../../", "") for out in pool.map(one, files) for l in out})
+        return sorted({l.replace(str(TOP) + "/", "") for out in pool.map(one, files) for l in out})
 
 
 TOOLS = {
