@@ -4,6 +4,20 @@
 
 root_seconds=90
 
+# Run in a mount namespace of its own. Where / is no mount point (in a chroot) its
+# propagation cannot be changed; there the folder $1 becomes a private mount first.
+debian_unshared()
+{
+	if mountpoint -q /; then
+		shift
+		unshare --mount --propagation private "$@"
+	else
+		unshare --mount --propagation unchanged sh -c '
+			mount --bind "$1" "$1" && mount --make-rprivate "$1" &&
+			shift && exec "$@"' sh "$@"
+	fi
+}
+
 # Settings of the host's apt that concern the way to the archive.
 debian_aptopt()
 {
@@ -62,8 +76,8 @@ root_make()
 	log=$tmp/mmdebstrap.log
 	touch "$tmp/began"
 	# --format=directory as root; /dev nodes come from devtmpfs in the guest
-	unshare --mount --propagation private \
-		mmdebstrap --mode=root --format=directory --variant=important \
+	mkdir -p "$1"
+	debian_unshared "$1" mmdebstrap --mode=root --format=directory --variant=important \
 		--aptopt="$tmp/aptopt" \
 		--dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/doc/*' \
