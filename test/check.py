@@ -61,6 +61,8 @@ def configure_and_build(name, tally):
         if r.returncode:
             tally.fail(f"build/{name}: meson setup", r.stdout[-4000:])
             return False
+    else:
+        run(["meson", "configure", str(where), "-Dwerror=true"], env=env)
     r = run(["ninja", "-C", str(where), "-j", JOBS], env=env)
     if r.returncode:
         tally.fail(f"build/{name}: compile", r.stdout[-6000:])
