@@ -96,6 +96,7 @@ static void sample(uint64_t *ret_tsc, uint64_t *ret_ns)
 {
 	uint64_t best = UINT64_MAX;
 
+	*ret_tsc = *ret_ns = 0;
 	for (int i = 0; i < 32; i++) {
 		uint64_t t0 = __rdtsc(), ns = raw_ns(), t1 = __rdtsc();
 

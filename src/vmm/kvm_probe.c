@@ -56,77 +56,59 @@ struct result {
 	uint64_t cx16[2]; /* 16-byte aligned */
 };
 
+#define RESULT STR(AT_RESULT)
+#define XSAVE  STR(AT_XSAVE)
+#define LOOPS  STR(LOOP_COUNT)
+
 /* The guest. Position independent; addresses are the layout's. */
-__asm__(
-    ".pushsection .rodata\n"
-    ".globl kvm_probe_guest, kvm_probe_guest_int3, kvm_probe_guest_end\n"
-    "kvm_probe_guest:\n"
-    "	movl $1, " STR(
-	AT_RESULT) "\n"
-		   /* {1,2} -> {3,4} */
-		   "	movl $1, %eax\n"
-		   "	movl $2, %edx\n"
-		   "	movl $3, %ebx\n"
-		   "	movl $4, %ecx\n"
-		   "	movl $" STR(
-		       AT_RESULT) ", %edi\n"
-				  "	lock cmpxchg16b 16(%rdi)\n"
-				  "	jnz 1f\n"
-				  "	movl $2, " STR(
-				      AT_RESULT) "\n"
-						 "	pcmpeqd %xmm0, %xmm0\n"
-						 "	paddq %xmm0, %xmm0\n"
-						 "	movq %xmm0, %rax\n"
-						 "	cmpq $-2, %rax\n"
-						 "	jne 1f\n"
-						 "	movl $3, " STR(
-						     AT_RESULT) "\n"
-								/* x87 and SSE
-								   state out,
-								   changed, and
-								   back */
-								"	xorl "
-								"%ecx, %ecx\n"
-								"	xorl "
-								"%edx, %edx\n"
-								"	movl "
-								"$3, %eax\n"
-								"	xsetbv"
-								"\n"
-								"	xorl "
-								"%edx, %edx\n"
-								"	movl "
-								"$3, %eax\n"
-								"	movl "
-								"$" STR(
-								    AT_XSAVE) ", %edi\n"
-									      "	xsave (%rdi)\n"
-									      "	pxor %xmm0, %xmm0\n"
-									      "	xrstor (%rdi)\n"
-									      "	movq %xmm0, %rax\n"
-									      "	cmpq $-2, %rax\n"
-									      "	jne 1f\n"
-									      "	movl $4, " STR(
-										  AT_RESULT) "\n"
-											     "	int3\n"
-											     "	cmpl $1, " STR(
-												 AT_RESULT) "+4\n"
-													    "	jne 1f\n"
-													    "	movl $5, " STR(
-														AT_RESULT) "\n"
-															   "	movl $" STR(
-															       LOOP_COUNT) ", %ecx\n"
-																	   "2:	decl %ecx\n"
-																	   "	jnz 2b\n"
-																	   "	movl $7, " STR(
-																	       AT_RESULT) "\n"
-																			  "1:	hlt\n"
-																			  "kvm_probe_guest_int3:\n"
-																			  "	incl " STR(
-																			      AT_RESULT) "+4\n"
-																					 "	iretq\n"
-																					 "kvm_probe_guest_end:\n"
-																					 ".popsection\n");
+__asm__(".pushsection .rodata\n"
+	".globl kvm_probe_guest, kvm_probe_guest_int3, kvm_probe_guest_end\n"
+	"kvm_probe_guest:\n"
+	"	movl $1, " RESULT "\n"
+	/* {1,2} -> {3,4} */
+	"	movl $1, %eax\n"
+	"	movl $2, %edx\n"
+	"	movl $3, %ebx\n"
+	"	movl $4, %ecx\n"
+	"	movl $" RESULT ", %edi\n"
+	"	lock cmpxchg16b 16(%rdi)\n"
+	"	jnz 1f\n"
+	"	movl $2, " RESULT "\n"
+	"	pcmpeqd %xmm0, %xmm0\n"
+	"	paddq %xmm0, %xmm0\n"
+	"	movq %xmm0, %rax\n"
+	"	cmpq $-2, %rax\n"
+	"	jne 1f\n"
+	"	movl $3, " RESULT "\n"
+	/* x87 and SSE state out, changed, and back */
+	"	xorl %ecx, %ecx\n"
+	"	xorl %edx, %edx\n"
+	"	movl $3, %eax\n"
+	"	xsetbv\n"
+	"	xorl %edx, %edx\n"
+	"	movl $3, %eax\n"
+	"	movl $" XSAVE ", %edi\n"
+	"	xsave (%rdi)\n"
+	"	pxor %xmm0, %xmm0\n"
+	"	xrstor (%rdi)\n"
+	"	movq %xmm0, %rax\n"
+	"	cmpq $-2, %rax\n"
+	"	jne 1f\n"
+	"	movl $4, " RESULT "\n"
+	"	int3\n"
+	"	cmpl $1, " RESULT "+4\n"
+	"	jne 1f\n"
+	"	movl $5, " RESULT "\n"
+	"	movl $" LOOPS ", %ecx\n"
+	"2:	decl %ecx\n"
+	"	jnz 2b\n"
+	"	movl $7, " RESULT "\n"
+	"1:	hlt\n"
+	"kvm_probe_guest_int3:\n"
+	"	incl " RESULT "+4\n"
+	"	iretq\n"
+	"kvm_probe_guest_end:\n"
+	".popsection\n");
 extern const char kvm_probe_guest[], kvm_probe_guest_int3[],
     kvm_probe_guest_end[];
 
@@ -142,10 +124,13 @@ static const char *const step_names[] = {
 static void fill(uint8_t *mem)
 {
 	uint64_t *gdt = (void *)(mem + AT_GDT);
-	uint32_t *idt = (void *)(mem + AT_IDT + 3 * 16);
+	uint32_t *idt = (void *)(mem + AT_IDT + (size_t)3 * 16);
 	struct result *res = (void *)(mem + AT_RESULT);
-	uint32_t handler =
-	    AT_CODE + (uint32_t)(kvm_probe_guest_int3 - kvm_probe_guest);
+	/* three labels of one piece of text, but three objects in C */
+	uintptr_t begin = (uintptr_t)kvm_probe_guest;
+	uintptr_t int3 = (uintptr_t)kvm_probe_guest_int3 - begin;
+	uintptr_t size = (uintptr_t)kvm_probe_guest_end - begin;
+	uint32_t handler = AT_CODE + (uint32_t)int3;
 
 	*(uint64_t *)(void *)(mem + AT_PML4) = AT_PDPT | 3;
 	*(uint64_t *)(void *)(mem + AT_PDPT) = AT_PD | 3;
@@ -157,8 +142,7 @@ static void fill(uint8_t *mem)
 	idt[1] = (handler & 0xffff0000u) | 0x8e00;
 	res->cx16[0] = 1;
 	res->cx16[1] = 2;
-	memcpy(mem + AT_CODE, kvm_probe_guest,
-	       (size_t)(kvm_probe_guest_end - kvm_probe_guest));
+	memcpy(mem + AT_CODE, kvm_probe_guest, size);
 }
 
 static struct kvm_segment segment(uint16_t selector, uint8_t type, bool code)

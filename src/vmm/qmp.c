@@ -204,7 +204,7 @@ static ssize_t send_some(struct qmp *q, const uint8_t *p, size_t n,
 static void flush(struct qmp *q)
 {
 	while (buf_len(&q->out) > 0) {
-		struct passed *p = NULL, *with = NULL;
+		struct passed *p, *with = NULL;
 		size_t n = buf_len(&q->out);
 		ssize_t w;
 

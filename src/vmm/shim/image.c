@@ -16,7 +16,7 @@
 
 #define PAGE 4096u
 /* A run more costs a mapping at every restore, a page more costs 4 KiB. */
-#define MERGE_GAP (16 * PAGE)
+#define MERGE_GAP (UINT64_C(16) * PAGE)
 /* More CPU time than writing any image takes; then it is stuck. */
 #define IMAGE_CPU_S 300
 
