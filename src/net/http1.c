@@ -345,7 +345,7 @@ static int parse_target(struct parse *p, struct view t)
 	if (t.n > 7 && !memcmp(t.p, "http://", 7)) {
 		t.p += 7;
 		t.n -= 7;
-		if (t.n < n || memcmp(t.p, host, n))
+		if (t.n < n || memcmp(t.p, host, n) != 0)
 			return refuse(p, 400, "target and Host differ");
 		t.p += n;
 		t.n -= n;

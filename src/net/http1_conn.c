@@ -436,8 +436,9 @@ static int h1_request(struct http_stream *s, const struct http_head *head,
 			       "malformed method, path or authority");
 	if (body)
 		framing = s->out_length < 0 ? HTTP1_CHUNKED : HTTP1_NONE;
-	else if (strcmp(head->method, "GET") && strcmp(head->method, "HEAD") &&
-		 strcmp(head->method, "DELETE"))
+	else if (strcmp(head->method, "GET") != 0 &&
+		 strcmp(head->method, "HEAD") != 0 &&
+		 strcmp(head->method, "DELETE") != 0)
 		framing = HTTP1_LENGTH;
 	if (http1_put_request(&c->out, head, framing) < 0)
 		return err_set(e, -ENOMEM, ERR_EXHAUSTED, "no memory");

@@ -510,7 +510,7 @@ static void set_limits(struct http_conn *c, const struct http_limits *lim)
 
 static void set_options(int fd)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
 	socklen_t n = sizeof(a);
 	int one = 1, flags = fcntl(fd, F_GETFL);
 

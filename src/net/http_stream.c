@@ -34,7 +34,8 @@ static void stream_free(struct http_stream *s)
 	free(s);
 }
 
-void http_stream_drop(struct http_stream *s)
+/* Out of its connection; s itself stays. */
+static void detach(struct http_stream *s)
 {
 	struct http_conn *c = s->conn;
 
@@ -47,6 +48,11 @@ void http_stream_drop(struct http_stream *s)
 		c->idle_ms = loop_now_ms(c->loop);
 		c->proto->forget(s);
 	}
+}
+
+void http_stream_drop(struct http_stream *s)
+{
+	detach(s);
 	if (!s->busy)
 		stream_free(s);
 }
@@ -159,7 +165,7 @@ void http_stream_dispatch(struct http_stream *s)
 			h->on_writable(s);
 		break;
 	case HTTP_EV_CLOSE:
-		http_stream_drop(s);
+		detach(s);
 		if (s->collect)
 			http_collect_close(s, s->cut ? s->err : NULL);
 		if (h)
