@@ -39,8 +39,7 @@ static __attribute__((noreturn)) void fail(const struct child *c,
 {
 	struct failure f = { .errnum = errno };
 
-	for (size_t i = 0; i < sizeof(f.step) - 1 && step[i]; i++)
-		f.step[i] = step[i];
+	memcpy(f.step, step, strnlen(step, sizeof(f.step) - 1));
 	/* shorter than PIPE_BUF into an empty pipe: whole, or not at all */
 	if (write(c->report, &f, sizeof(f)) < 0)
 		_exit(126);
