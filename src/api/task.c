@@ -186,7 +186,7 @@ static struct task *task_new(struct api *a, enum task_kind kind,
 	t->s.resources = copy(s->resources);
 	t->s.digest = copy(s->digest);
 	t->start_us = now_mono_us();
-	t->deadline_ms = now_ms + seconds * 1000u;
+	t->deadline_ms = now_ms + UINT64_C(1000) * seconds;
 	t->give_up_ms = now_ms + PATIENCE_MS;
 	t->retry_ms = RETRY_MIN;
 	list_add_tail(&a->tasks, &t->link);
@@ -520,5 +520,5 @@ void task_fini(struct api *a)
 {
 	loop_timer_del(&a->renew_timer);
 	while (!list_empty(&a->tasks))
-		task_drop(list_entry(a->tasks.next, struct task, link));
+		task_drop(list_entry(list_first(&a->tasks), struct task, link));
 }
