@@ -46,7 +46,7 @@ static void on_kick(struct loop_defer *d)
 
 	while (!list_empty(&p->queue) && (c = conn_in_state(p, PG_IDLE))) {
 		struct pg_request *q =
-		    list_entry(p->queue.next, struct pg_request, link);
+		    list_entry(list_first(&p->queue), struct pg_request, link);
 
 		list_del(&q->link);
 		p->n_queue--;
@@ -194,8 +194,8 @@ struct pg_pool *pg_pool_free(struct pg_pool *p)
 			pg_conn_break(&p->conns[i], &e);
 	while (!list_empty(&p->queue))
 		pg_request_finish(
-		    list_entry(p->queue.next, struct pg_request, link), NULL,
-		    &e);
+		    list_entry(list_first(&p->queue), struct pg_request, link),
+		    NULL, &e);
 	for (unsigned i = 0; i < p->n_conns; i++)
 		pg_conn_fini(&p->conns[i]);
 	loop_defer_del(&p->kick);
