@@ -101,7 +101,7 @@ static void row_gone(struct compare *k, const struct row *r, bool lost)
 	if (pg_query(k->c->pool, &gone_stmt, params, QUERY_MS, on_gone, k,
 		     NULL) < 0) {
 		k->ok = false;
-		release(k);
+		k->pending--; /* the caller holds one, too */
 	}
 }
 
@@ -135,7 +135,7 @@ static void end_on_node(struct compare *k, const char *id, int64_t generation,
 	if (node_call(k->node, "POST", path, text, END_TMO_MS, on_ended, k,
 		      NULL) < 0) {
 		k->ok = false;
-		release(k);
+		k->pending--;
 	}
 }
 
@@ -207,7 +207,7 @@ static void ask_strangers(struct compare *k)
 		if (pg_query(k->c->pool, &strangers_stmt, params, QUERY_MS,
 			     on_strangers, k, NULL) < 0) {
 			k->ok = false;
-			release(k);
+			k->pending--;
 		}
 	}
 	buf_fini(&ids);
