@@ -68,8 +68,9 @@ static int run_as_db(const char *const *argv, struct err *e)
 	int status, r;
 
 	r = user_lookup(DB_USER, &s.uid, &s.gid, e);
-	if (r == 0)
-		r = spawn_start(&s, &pid, &pidfd, e);
+	if (r < 0)
+		return r;
+	r = spawn_start(&s, &pid, &pidfd, e);
 	if (r < 0)
 		return r;
 	while (waitpid(pid, &status, 0) < 0) {

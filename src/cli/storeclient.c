@@ -180,11 +180,12 @@ int storeclient_import(struct storeclient *s, const char *path,
 	if (from < 0)
 		return err_errno(e, errno, "%s", path);
 	r = ask(s, &req, &rep, &draft, e);
-	if (r == 0 && draft < 0)
-		r = err_set(e, -EBADMSG, ERR_INTERNAL,
-			    "the store gave no file to write to");
-	if (r == 0)
-		r = fill_and_commit(s, from, draft, rep.id, ret_digest,
-				    on_bytes, arg, e);
+	if (r < 0)
+		return err_wrap(e, "%s", path);
+	if (draft < 0)
+		return err_set(e, -EBADMSG, ERR_INTERNAL,
+			       "%s: the store gave no file to write to", path);
+	r = fill_and_commit(s, from, draft, rep.id, ret_digest, on_bytes, arg,
+			    e);
 	return r < 0 ? err_wrap(e, "%s", path) : 0;
 }

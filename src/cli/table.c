@@ -103,16 +103,18 @@ void table_print(const struct table *t)
 
 void format_age(int64_t seconds, char *ret, size_t n)
 {
+	const int64_t minute = 60, hour = 60 * minute, day = 24 * hour;
+
 	if (seconds < 0)
 		seconds = 0;
-	if (seconds < 120)
+	if (seconds < 2 * minute)
 		snprintf(ret, n, "%" PRId64 "s", seconds);
-	else if (seconds < 120 * 60)
-		snprintf(ret, n, "%" PRId64 "m", seconds / 60);
-	else if (seconds < 48 * 3600)
-		snprintf(ret, n, "%" PRId64 "h", seconds / 3600);
+	else if (seconds < 2 * hour)
+		snprintf(ret, n, "%" PRId64 "m", seconds / minute);
+	else if (seconds < 2 * day)
+		snprintf(ret, n, "%" PRId64 "h", seconds / hour);
 	else
-		snprintf(ret, n, "%" PRId64 "d", seconds / 86400);
+		snprintf(ret, n, "%" PRId64 "d", seconds / day);
 }
 
 static bool digits(const char **s, int n, int *ret)

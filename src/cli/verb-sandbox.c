@@ -120,8 +120,9 @@ static int list(struct cli *c, const char *path, bool all)
 	{
 		const char *state = jget_str(s, "state", "");
 
-		if (all || (strcmp(state, "ended") && strcmp(state, "failed") &&
-			    strcmp(state, "lost")))
+		if (all || (strcmp(state, "ended") != 0 &&
+			    strcmp(state, "failed") != 0 &&
+			    strcmp(state, "lost") != 0))
 			json_array_append(shown, s);
 	}
 	if (c->json)

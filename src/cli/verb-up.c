@@ -74,16 +74,18 @@ static int write_context(const struct stack *s, struct err *e)
 /* One line of the supervisor's. */
 static void on_line(struct up *u, const char *line)
 {
-	char name[32];
-	unsigned ms;
+	const char *ms;
 
 	if (!strcmp(line, "up")) {
 		u->is_up = true;
 	} else if (!strncmp(line, "failed ", 7)) {
 		snprintf(u->failed, sizeof(u->failed), "%s", line + 7);
-	} else if (sscanf(line, "unit %31s %u", name, &ms) == 2 &&
-		   u->cli->verbose) {
-		fprintf(stderr, "caisson: %s ready after %u ms\n", name, ms);
+	} else if (!strncmp(line, "unit ", 5) && u->cli->verbose) {
+		line += 5;
+		ms = strchr(line, ' ');
+		if (ms)
+			fprintf(stderr, "caisson: %.*s ready after%s ms\n",
+				(int)(ms - line), line, ms);
 	}
 }
 

@@ -140,7 +140,8 @@ void verb_overview(const struct verb *v, size_t n, FILE *to)
 		if (!v[i].group)
 			continue;
 		fprintf(to, "  %-9s %-10s %s\n",
-			!group || strcmp(group, v[i].group) ? v[i].group : "",
+			!group || strcmp(group, v[i].group) != 0 ? v[i].group
+								 : "",
 			v[i].name, v[i].summary);
 		group = v[i].group;
 	}
