@@ -35,14 +35,13 @@ uint64_t boot_mem_total(const struct held *h)
 	char text[256];
 	owned_fd fd = openat(h->proc, "meminfo", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	unsigned long long kib = 0;
+	const char *p;
 
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
-	if (sscanf(text, "MemTotal: %llu kB", &kib) != 1)
-		return 0;
-	return (uint64_t)kib << 10;
+	p = strstr(text, "MemTotal:");
+	return p ? strtoull(p + strlen("MemTotal:"), NULL, 10) << 10 : 0;
 }
 
 /* The port's device node by the name that the host gave it. */

@@ -60,7 +60,7 @@ static ssize_t read_file(int dir, const char *file, char *ret, size_t max)
 
 int64_t cgroup_value(int dir, const char *file, const char *key)
 {
-	char text[2048];
+	char text[2048] = "";
 	size_t len = strlen(key);
 	const char *p;
 
@@ -161,7 +161,7 @@ static int limit_workload(const struct held *h, uint64_t mem_total_bytes)
 	(void)cgroup_write(h->workload, "memory.oom.group", "0");
 	/* a quarter of what fits: 16 KiB of kernel memory a thread */
 	snprintf(text, sizeof(text), "%llu",
-		 (unsigned long long)(mem_total_bytes / (4u * 16384)));
+		 (unsigned long long)(mem_total_bytes / UINT64_C(65536)));
 	return cgroup_write(h->workload, "pids.max", text);
 }
 

@@ -238,7 +238,7 @@ void exec_follow(struct exec *x, struct http_stream *s, uint64_t from,
 	f->stream = s;
 	f->at = from;
 	f->follow = follow;
-	buf_init(&f->rest, 4 * PIECE_MAX);
+	buf_init(&f->rest, (size_t)4 * PIECE_MAX);
 	exec_ref(x);
 	list_add_tail(&x->followers, &f->link);
 	http_stream_handle(s, &handler, f);

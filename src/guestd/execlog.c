@@ -52,7 +52,8 @@ void execlog_init(struct execlog *l, size_t keep_bytes, size_t *total)
 
 static void drop_first(struct execlog *l)
 {
-	struct chunk *c = list_entry(l->chunks.next, struct chunk, link);
+	struct chunk *c =
+	    list_entry(list_first(&l->chunks), struct chunk, link);
 
 	if (c->end > l->taken)
 		l->dropped_bytes +=
@@ -105,17 +106,23 @@ static struct chunk *chunk_add(struct execlog *l)
 	return c;
 }
 
+/* In its last chunk, for a run and a byte of it. */
+static bool has_room(const struct execlog *l)
+{
+	const struct chunk *c = last_chunk(l);
+
+	return c && c->cap - c->used > sizeof(struct run);
+}
+
 uint8_t *execlog_reserve(struct execlog *l, uint8_t kind, size_t *ret_n)
 {
-	struct chunk *c = last_chunk(l);
+	struct chunk *c;
 	struct run r;
 
 	CHECK(kind == EXEC_STDOUT || kind == EXEC_STDERR);
-	if (!c || c->cap - c->used < sizeof(r) + 1) {
-		c = chunk_add(l);
-		if (!c)
-			return NULL;
-	}
+	c = has_room(l) ? last_chunk(l) : chunk_add(l);
+	if (!c)
+		return NULL;
 	if (c->last != SIZE_MAX) {
 		run_load(c, c->last, &r);
 		if (r.kind == kind || r.n == 0) {
@@ -137,7 +144,7 @@ static void trim(struct execlog *l)
 {
 	while (l->end - l->begin > l->keep_bytes) {
 		struct chunk *c =
-		    list_entry(l->chunks.next, struct chunk, link);
+		    list_entry(list_first(&l->chunks), struct chunk, link);
 
 		/* never the one being written */
 		if (c == last_chunk(l) ||
