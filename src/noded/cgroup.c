@@ -262,7 +262,7 @@ bool cgroup_status_is_init(const char *status)
 
 static bool is_init(pid_t pid)
 {
-	char path[64], text[2048];
+	char path[64], text[2048] = "";
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return read_at(AT_FDCWD, path, text, sizeof(text)) == 0 &&
@@ -272,7 +272,7 @@ static bool is_init(pid_t pid)
 pid_t cgroup_leader(const struct cgroups *g, unsigned slot,
 		    enum cgroup_role role)
 {
-	char path[64], text[4096], *p = text;
+	char path[64], text[4096] = "", *p = text;
 	pid_t first = 0;
 
 	path_of(path, sizeof(path), slot, role, "cgroup.procs");
@@ -305,7 +305,7 @@ uint64_t cgroup_key(const char *text, const char *key)
 
 uint32_t cgroup_oom_kills(const struct cgroups *g, unsigned slot)
 {
-	char path[64], text[512];
+	char path[64], text[512] = "";
 
 	path_of(path, sizeof(path), slot, CGROUP_SLOT, "memory.events");
 	if (!g->has_memory || read_at(g->dir, path, text, sizeof(text)) < 0)

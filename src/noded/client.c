@@ -121,7 +121,8 @@ void clients_accept(struct loop_io *io, unsigned events)
 void clients_free(struct noded *n)
 {
 	while (!list_empty(&n->clients))
-		client_free(list_entry(n->clients.next, struct client, link));
+		client_free(
+		    list_entry(list_first(&n->clients), struct client, link));
 }
 
 void client_send(struct client *c, const void *msg, size_t n, int fd)

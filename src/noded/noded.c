@@ -208,7 +208,7 @@ void noded_handle(struct noded *n, struct client *c, const struct noded_req *q,
 static int lock(struct noded *n, struct err *e)
 {
 	owned_str path = xasprintf("%s/noded.lock", n->conf.run);
-	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000 };
+	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000L };
 
 	n->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (n->lock < 0)
