@@ -42,7 +42,7 @@ void client_free(struct client *c)
 
 	while (!list_empty(&c->drafts))
 		client_draft_drop(
-		    c, list_entry(c->drafts.next, struct draft, link));
+		    c, list_entry(list_first(&c->drafts), struct draft, link));
 	jobs_forget(s, c);
 	list_del(&c->link);
 	s->n_clients--;
@@ -143,5 +143,6 @@ void clients_accept(struct loop_io *io, unsigned events)
 void clients_free(struct storaged *s)
 {
 	while (!list_empty(&s->clients))
-		client_free(list_entry(s->clients.next, struct client, link));
+		client_free(
+		    list_entry(list_first(&s->clients), struct client, link));
 }

@@ -218,5 +218,5 @@ void jobs_forget(struct storaged *s, const struct client *c)
 void jobs_free(struct storaged *s)
 {
 	while (!list_empty(&s->jobs))
-		job_free(list_entry(s->jobs.next, struct job, link));
+		job_free(list_entry(list_first(&s->jobs), struct job, link));
 }

@@ -26,8 +26,8 @@ int qcow2_layout(uint64_t size, struct qcow2_layout *ret)
 	ret->l1_clusters =
 	    (ret->l1_size * 8 + QCOW2_CLUSTER - 1) / QCOW2_CLUSTER;
 	ret->table_at = QCOW2_CLUSTER;
-	ret->block_at = 2 * QCOW2_CLUSTER;
-	ret->l1_at = 3 * QCOW2_CLUSTER;
+	ret->block_at = UINT64_C(2) * QCOW2_CLUSTER;
+	ret->l1_at = UINT64_C(3) * QCOW2_CLUSTER;
 	ret->clusters = 3 + ret->l1_clusters;
 	CHECK(ret->clusters <= REFS_PER_BLOCK);
 	return 0;
@@ -91,6 +91,7 @@ int qcow2_empty_write(int fd, uint64_t size, struct err *e)
 	r = ftruncate(fd, (off_t)l.clusters * QCOW2_CLUSTER) < 0 ? -errno : 0;
 	r = r < 0 ? r : put_at(fd, head, sizeof(head), 0);
 	r = r < 0 ? r : put_at(fd, &table, sizeof(table), l.table_at);
-	r = r < 0 ? r : put_at(fd, refs, 2 * l.clusters, l.block_at);
+	r = r < 0 ? r
+		  : put_at(fd, refs, sizeof(refs[0]) * l.clusters, l.block_at);
 	return r < 0 ? err_errno(e, -r, "write qcow2") : 0;
 }

@@ -146,7 +146,7 @@ int store_space(const struct store *s, uint64_t *ret_free, uint64_t *ret_total,
 
 int store_room(const struct store *s, struct err *e)
 {
-	uint64_t left, total;
+	uint64_t left = 0, total = 0;
 	int r = store_space(s, &left, &total, e);
 
 	if (r < 0)
