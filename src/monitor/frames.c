@@ -210,7 +210,7 @@ static int put_json(struct frames *f, const struct frame *fr, struct buf *out,
 
 int frames_take(struct frames *f, struct buf *out, struct err *e)
 {
-	struct frame fr;
+	struct frame fr = { 0 };
 	int r;
 
 	if (buf_len(&f->in) < EXEC_FRAME_HEADER)

@@ -14,7 +14,7 @@
 
 /* The peer's window bounds what may be under way; what HTTP/2 leaves unread
  * beyond it is a fault of the guest. */
-#define IN_MAX (2 * RECORD_WINDOW)
+#define IN_MAX ((size_t)2 * RECORD_WINDOW)
 /* A repeated HELLO is for the guest that lost the first one in a cut-off
  * record; the others pay for it, in a moment when their translation caches are
  * cold. */
