@@ -143,7 +143,8 @@ struct data *data_free(struct data *d)
 	if (!d)
 		return NULL;
 	while (!list_empty(&d->pending))
-		client_cut(list_entry(d->pending.next, struct client, link));
+		client_cut(
+		    list_entry(list_first(&d->pending), struct client, link));
 	fd = d->io.fd;
 	loop_io_del(&d->io);
 	fd_close(fd);

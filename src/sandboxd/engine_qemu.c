@@ -81,7 +81,7 @@ static int read_version(const char *path, char *ret, size_t max, struct err *e)
 	r = spawn_start(&s, &pid, &pidfd, e);
 	if (r < 0)
 		return r;
-	out = fd_close(out);
+	fd_close(take_fd(&out));
 	p.fd = in;
 	while (n < max - 1 && poll(&p, 1, VERSION_TIMEOUT_MS) == 1) {
 		got = read(in, ret + n, max - 1 - n);

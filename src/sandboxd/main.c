@@ -38,7 +38,7 @@ static int read_options(int argc, char **argv, struct options *o, struct err *e)
 		{ "slots", 0, ARG_INT, &o->slots, "N",
 		  "most sandboxes at once [256]", 1, NODED_SLOTS_MAX },
 		{ "waiting", 0, ARG_INT, &o->waiting, "N",
-		  "VMMs kept waiting per shape [2]", 0, 64 },
+		  "VMs kept warm per release [2]", 0, 64 },
 		{ "memory-mib", 0, ARG_INT, &o->memory_mib, "N",
 		  "memory promised to sandboxes [80 % of what is available]", 0,
 		  INT32_MAX },
@@ -173,7 +173,8 @@ int main(int argc, char **argv)
 		.memory_mib = o.memory_mib ? (uint32_t)o.memory_mib
 					   : node_memory_default_mib(),
 	};
-	r = serve(&o, &conf, &e);
+	/* back only with an error */
+	(void)serve(&o, &conf, &e);
 	log_error("failed", "why=%s", e.msg);
 	return 1;
 }

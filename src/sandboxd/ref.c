@@ -9,15 +9,12 @@
 void ref_name(const char *release, const char *compat,
 	      const struct resources *res, char ret[72])
 {
-	char text[256];
+	char text[256], hash[72];
 
 	snprintf(text, sizeof(text), "boot 1 %s %s %u %u %u", release, compat,
 		 res->vcpus, res->memory_mib, res->disk_mib);
-	memcpy(ret, "boot-", 5);
-	/* 64 digits and the NUL fit behind the five. */
-	char hash[72];
 	spec_hash(text, hash);
-	memcpy(ret + 5, hash, 65);
+	snprintf(ret, 72, "boot-%.64s", hash);
 }
 
 char *ref_text(const struct checkpoint *c)
@@ -77,9 +74,9 @@ int ref_parse(const void *p, size_t n, struct checkpoint *ret, struct err *e)
 	read_hex(&r, "compat", ret->compat);
 	ret->res.vcpus = (uint32_t)read_int(&r, "vcpus", 1, 64);
 	ret->res.memory_mib =
-	    (uint32_t)read_int(&r, "memory_mib", 64, 1024 * 1024);
+	    (uint32_t)read_int(&r, "memory_mib", 64, INT64_C(1) << 20);
 	ret->res.disk_mib =
-	    (uint32_t)read_int(&r, "disk_mib", 1, 16 * 1024 * 1024);
+	    (uint32_t)read_int(&r, "disk_mib", 1, INT64_C(1) << 24);
 	ret->disk_bytes =
 	    (uint64_t)read_int(&r, "disk_bytes", 512, INT64_MAX / 2);
 	read_hex(&r, "state", ret->state);

@@ -210,7 +210,7 @@ static void run_end(struct req *q, const void *body, size_t n)
 	if (!is_ours(q, &cmd))
 		return;
 	left = cmd.time_left_ms;
-	if (left > 2 * END_ANSWER_EARLY)
+	if (left > UINT64_C(2) * END_ANSWER_EARLY)
 		left -= END_ANSWER_EARLY;
 	q->w.on_done = on_ended;
 	loop_timer_set(q->node->loop, &q->timer, left, on_end_late);

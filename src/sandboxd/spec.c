@@ -68,8 +68,8 @@ static void read_resources(json_t *obj, struct resources *ret,
 
 	json_reader_init(&r, obj, "resources", e);
 	json_int(&r, "vcpus", 1, 64, &vcpus);
-	json_int(&r, "memory_mib", 64, 1024 * 1024, &memory);
-	json_int(&r, "disk_mib", 1, 16 * 1024 * 1024, &disk);
+	json_int(&r, "memory_mib", 64, INT64_C(1) << 20, &memory);
+	json_int(&r, "disk_mib", 1, INT64_C(1) << 24, &disk);
 	if (json_reader_end(&r) < 0) {
 		top->r = r.r;
 		return;
