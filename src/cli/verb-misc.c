@@ -51,13 +51,41 @@ static int context_list(const struct cli *c, const struct context_file *f)
 	return c->json ? cli_print_json(shown) : CLI_OK;
 }
 
+/* The key alone, for $(caisson context key) in a script's header. */
+static int context_key(struct cli *c, const struct context_file *f,
+		       const char *name)
+{
+	struct context ctx = { 0 };
+	struct err e = { 0 };
+	int ret = CLI_OK;
+
+	if (context_get(f, name, &ctx, &e) < 0)
+		ret = cli_fail(c, &e);
+	else
+		puts(ctx.key);
+	context_fini(&ctx);
+	return ret;
+}
+
+static int context_rm(struct cli *c, struct context_file *f, const char *name)
+{
+	struct err e = { 0 };
+
+	if (!context_remove(f, name))
+		err_set(&e, -ENOENT, ERR_NOT_FOUND, "no context \"%s\" in %s",
+			name, f->path);
+	return e.code || context_save(f, &e) < 0 ? cli_fail(c, &e) : CLI_OK;
+}
+
 int verb_context(struct cli *c, int argc, char **argv)
 {
 	const struct arg_opt opts[] = { CLI_COMMON(c) };
 	const struct args a = {
-		.usage = "context [use NAME | rm NAME]",
+		.usage = "context [use NAME | rm NAME | key [NAME]]",
 		.summary = "List the servers this user knows, or choose one.",
-		.more = "  caisson context\n  caisson context use local\n",
+		.more = "  caisson context\n  caisson context use local\n"
+			"  curl -H \"Authorization: Bearer "
+			"$(caisson context key)\" ...\n",
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
 	};
@@ -77,14 +105,13 @@ int verb_context(struct cli *c, int argc, char **argv)
 			  ? cli_fail(c, &e)
 			  : CLI_OK;
 	} else if (rest + 2 == argc && !strcmp(argv[rest], "rm")) {
-		if (!context_remove(&f, argv[rest + 1]))
-			err_set(&e, -ENOENT, ERR_NOT_FOUND,
-				"no context \"%s\" in %s", argv[rest + 1],
-				f.path);
-		ret = e.code || context_save(&f, &e) < 0 ? cli_fail(c, &e)
-							 : CLI_OK;
+		ret = context_rm(c, &f, argv[rest + 1]);
+	} else if (rest + 2 >= argc && !strcmp(argv[rest], "key")) {
+		ret =
+		    context_key(c, &f, rest + 1 < argc ? argv[rest + 1] : NULL);
 	} else {
-		ret = cli_usage("caisson context [use NAME | rm NAME]");
+		ret = cli_usage(
+		    "caisson context [use NAME | rm NAME | key [NAME]]");
 	}
 	context_file_fini(&f);
 	return ret;
