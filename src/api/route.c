@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/http.h"
+#include "base/text.h"
 
 static const char *const role_names[ROLE_MAX_] = {
 	"open", "viewer", "developer", "admin", "operator",
@@ -31,7 +31,7 @@ static bool match_segment(const char *t, size_t n_t, const char *p, size_t n_p,
 			  struct route_params *ret, bool *ret_bad)
 {
 	char *value;
-	size_t i = ret->n, n = n_p;
+	size_t i = ret->n;
 
 	if (n_t < 2 || t[0] != '{')
 		return n_t == n_p && memcmp(t, p, n_t) == 0;
@@ -42,13 +42,10 @@ static bool match_segment(const char *t, size_t n_t, const char *p, size_t n_p,
 		return false;
 	}
 	value = ret->value[i];
-	memcpy(value, p, n_p);
-	value[n_p] = '\0';
-	if (!http_percent_decode(value, &n, false)) {
+	if (text_unpercent(p, n_p, value, ROUTE_PARAM_MAX) < 0) {
 		*ret_bad = true;
 		return false;
 	}
-	value[n] = '\0';
 	memcpy(ret->name[i], t + 1, n_t - 2);
 	ret->name[i][n_t - 2] = '\0';
 	ret->n++;

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/text.h"
 #include "net/http.h"
 
 char *url_escape(const char *s)
@@ -39,7 +40,7 @@ char *url_query_broken(const char *path)
 		k = strcspn(p, "=&");
 		owned_str value = xstrndup(p, n);
 
-		if (!http_percent_decode(value, &n, false))
+		if (text_unpercent(value, n, value, n) < 0)
 			return xstrndup(p, k < 63 ? k : 63);
 		p = strchr(p, '&');
 	}

@@ -71,6 +71,24 @@ TEST(text_percent_decodes_exactly)
 	T_STR(out, "");
 }
 
+TEST(text_percent_decodes_once_and_in_place)
+{
+	char s[] = "a%20b%2Fc%c3%A9%2541";
+
+	T_INT(text_unpercent(s, strlen(s), s, strlen(s)), 10);
+	T_STR(s, "a b/c\xc3\xa9%41");
+}
+
+TEST(text_percent_refuses_bad_triplets)
+{
+	static const char *const bad[] = { "%",	  "a%",	  "%4",	 "%zz",
+					   "%4g", "%%41", "a%-1" };
+	char s[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		T_INT(text_unpercent(bad[i], strlen(bad[i]), s, 63), -EINVAL);
+}
+
 TEST(text_percent_encodes_all_but_unreserved)
 {
 	struct buf b;

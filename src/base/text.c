@@ -27,7 +27,7 @@ void text_hex(const void *p, size_t n, char *ret)
 	ret[2 * n] = 0;
 }
 
-static int hex_digit(char c)
+int text_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -45,7 +45,8 @@ bool text_unhex(const char *s, size_t n_bytes, void *ret)
 	if (strnlen(s, 2 * n_bytes + 1) != 2 * n_bytes)
 		return false;
 	for (size_t i = 0; i < n_bytes; i++) {
-		int hi = hex_digit(s[2 * i]), lo = hex_digit(s[2 * i + 1]);
+		int hi = text_hex_digit(s[2 * i]),
+		    lo = text_hex_digit(s[2 * i + 1]);
 
 		if (hi < 0 || lo < 0)
 			return false;
@@ -131,8 +132,8 @@ ssize_t text_unpercent(const char *s, size_t n, char *ret, size_t max_bytes)
 		char c = s[i];
 
 		if (c == '%') {
-			int hi = i + 1 < n ? hex_digit(s[i + 1]) : -1;
-			int lo = i + 2 < n ? hex_digit(s[i + 2]) : -1;
+			int hi = i + 1 < n ? text_hex_digit(s[i + 1]) : -1;
+			int lo = i + 2 < n ? text_hex_digit(s[i + 2]) : -1;
 
 			if (hi < 0 || lo < 0)
 				return -EINVAL;

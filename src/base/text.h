@@ -19,8 +19,11 @@ void text_base64(const void *p, size_t n, char *ret); /* len + NUL */
 /* Strict RFC 4648 4 with padding; returns bytes or -1. ret holds 3/4 of n. */
 ssize_t text_unbase64(const char *s, size_t n, void *ret);
 
-/* Percent-decode n bytes (RFC 3986 2.1) of at most max_bytes; a bad escape or a
- * NUL is -EINVAL, too long -ENOBUFS. ret holds max_bytes + NUL. '+' is '+'. */
+int text_hex_digit(char c); /* 0..15, or -1 */
+
+/* Percent-decode n bytes (RFC 3986 2.1) to at most max_bytes; a bad escape or a
+ * NUL is -EINVAL, too long -ENOBUFS. ret holds max_bytes + NUL and may be s.
+ * '+' is '+'. Returns the bytes of the result. */
 ssize_t text_unpercent(const char *s, size_t n, char *ret, size_t max_bytes);
 /* Append s with everything escaped but unreserved characters; slashes stay if
  * keep_slash. 0 / -ENOBUFS. */

@@ -134,20 +134,6 @@ static int check_value(enum param p, const char *v, struct err *e)
 	}
 }
 
-static void put_encoded(struct buf *b, const char *v)
-{
-	static const char plain[] =
-	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	    "-._~/";
-
-	for (; *v; v++) {
-		if (strchr(plain, *v))
-			buf_put(b, v, 1);
-		else
-			buf_printf(b, "%%%02X", (unsigned char)*v);
-	}
-}
-
 static enum param param_of(const char *s, size_t n)
 {
 	for (unsigned p = 0; p < P_MAX_; p++)
@@ -177,15 +163,14 @@ static int take_param(const struct call *c, const char *s, size_t n,
 		return invalid(e, param_names[p], "one value, not two");
 	value = eq ? xstrndup(eq + 1, n - name_n - 1) : xstrdup("");
 	value_n = strlen(value);
-	if (!http_percent_decode(value, &value_n, false))
+	if (text_unpercent(value, value_n, value, value_n) < 0)
 		return invalid(e, param_names[p],
 			       "percent-encoded bytes without NUL");
-	value[value_n] = '\0';
 	rc = check_value(p, value, e);
 	if (rc < 0)
 		return rc;
 	buf_printf(out, "%c%s=", *seen ? '&' : '?', param_names[p]);
-	put_encoded(out, value);
+	text_percent(out, value, strlen(value), true);
 	*seen |= BIT(p);
 	if (p == P_FROM)
 		r->from = strtoull(value, NULL, 10);

@@ -216,9 +216,6 @@ int http_call(struct http_conn *c, const char *method, const char *path,
 			   const struct err *e),
 	      void *arg, struct err *e);
 
-/* Decode %XX in place of a path segment or query value; false on bad or (unless
- * allow_nul) NUL octets. *n is in and out. */
-bool http_percent_decode(char *s, size_t *n, bool allow_nul);
 /* Value of a query parameter of a request path, decoded, allocated; NULL if
  * absent or malformed. */
 char *http_query_get(const char *path, const char *name);

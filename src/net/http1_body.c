@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/text.h"
 #include "net/http_int.h"
 
 void http1_body_init(struct http1_body *b, const struct http1_msg *m)
@@ -29,22 +30,11 @@ void http1_body_init(struct http1_body *b, const struct http1_msg *m)
 	}
 }
 
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* Chunk size, then CR. No extensions: nobody sends them honestly, and
  * recipients disagree about how they end. */
 static int on_size(struct http1_body *b, uint8_t c)
 {
-	int d = hex_digit(c);
+	int d = text_hex_digit((char)c);
 
 	if (d >= 0) {
 		/* 15 digits cannot overflow; leading zeros count */

@@ -2,42 +2,8 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/text.h"
 #include "net/http.h"
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
-bool http_percent_decode(char *s, size_t *n, bool allow_nul)
-{
-	size_t to = 0;
-
-	for (size_t i = 0; i < *n; i++) {
-		char c = s[i];
-
-		if (c == '%') {
-			int hi = *n - i > 2 ? hex_digit(s[i + 1]) : -1;
-			int lo = *n - i > 2 ? hex_digit(s[i + 2]) : -1;
-
-			if (hi < 0 || lo < 0)
-				return false;
-			c = (char)(hi * 16 + lo);
-			i += 2;
-		}
-		if (c == '\0' && !allow_nul)
-			return false;
-		s[to++] = c;
-	}
-	*n = to;
-	return true;
-}
 
 static char *decode_value(const char *p, size_t n)
 {
@@ -47,11 +13,10 @@ static char *decode_value(const char *p, size_t n)
 		if (v[i] == '+') /* as HTML forms and most libraries write */
 			v[i] = ' ';
 	}
-	if (!http_percent_decode(v, &n, false)) {
+	if (text_unpercent(v, n, v, n) < 0) {
 		free(v);
 		return NULL;
 	}
-	v[n] = '\0';
 	return v;
 }
 
