@@ -35,7 +35,7 @@ enum stage {
 	STAGE_STATE,  /* device state on its way */
 	STAGE_CONT,
 	STAGE_CONNECT, /* channel, session, hello */
-	STAGE_WARM,    /* a renewal for nobody, then stop */
+	STAGE_WARM,    /* a life for nobody, then stop */
 	STAGE_RENEW,
 	STAGE_THAW,
 	STAGE_FINISH,
@@ -59,6 +59,7 @@ struct life {
 	char detail[ERR_MSG_MAX];
 	bool is_thawed; /* guestd said "running" */
 	bool is_parked; /* warm, and its CPUs are stopped */
+	unsigned warm_step;
 
 	/* the request at work; stage NONE if there is none */
 	enum stage stage;
@@ -87,7 +88,7 @@ int life_start_take(struct life *f, const struct mon_req *req, int *fds,
 /* Fill in phase, reason, times and detail. */
 void life_report(const struct life *f, struct mon_rep *rep);
 
-/* ---- between life.c, life_restore.c and life_save.c ---- */
+/* ---- between life.c, life_restore.c, life_warm.c and life_save.c ---- */
 
 void life_stage(struct life *f, enum stage s);
 uint32_t life_lap(struct life *f); /* microseconds since the stage began */
@@ -103,6 +104,10 @@ void life_call(struct life *f, const char *method, const char *path,
 json_t *life_answer(struct life *f, const char *what, int status,
 		    const char *body, size_t n, const struct err *e);
 void life_nonce(struct life *f);
+/* The request's -errno with a text. */
+void life_fail_code(struct life *f, int r, const char *what);
+/* What renews the guest as f->req.sandbox, with a new nonce. */
+json_t *life_renew_body(struct life *f);
 
 void life_attach(struct life *f);
 void life_vm_ready(struct life *f);
@@ -110,5 +115,6 @@ void life_migration(struct life *f, const char *status);
 void life_guest_up(struct life *f);
 void life_renew(struct life *f);
 void life_open(struct life *f);
+void life_warm(struct life *f);
 void life_save(struct life *f);
 void life_saved_state(struct life *f);

@@ -105,7 +105,7 @@ static int send_disks(struct life *f, const int *fds)
 	return qmp_call(q, "qom-set", args, -1, ms, on_attached, f);
 }
 
-static void fail_code(struct life *f, int r, const char *what)
+void life_fail_code(struct life *f, int r, const char *what)
 {
 	struct err e = { 0 };
 
@@ -148,7 +148,7 @@ void life_attach(struct life *f)
 	if (r == 0 && f->req.n_disks)
 		r = send_disks(f, f->fds + (load ? 2 : 0));
 	if (r < 0)
-		fail_code(f, r, "the VMM takes no commands");
+		life_fail_code(f, r, "the VMM takes no commands");
 	else
 		maybe_load(f);
 }
@@ -190,7 +190,7 @@ static void send_cont(struct life *f)
 	r = qmp_call(vmlink_qmp(f->vm), "cont", NULL, -1, life_left_ms(f),
 		     on_cont, f);
 	if (r < 0)
-		fail_code(f, r, "the VMM takes no commands");
+		life_fail_code(f, r, "the VMM takes no commands");
 }
 
 static void on_state_step(void *arg, json_t *ret, const struct err *e)
@@ -228,7 +228,7 @@ static void maybe_load(struct life *f)
 	else
 		json_decref(uri);
 	if (r < 0)
-		fail_code(f, r, "the VMM takes no commands");
+		life_fail_code(f, r, "the VMM takes no commands");
 }
 
 void life_migration(struct life *f, const char *status)
@@ -301,7 +301,7 @@ static void set_hex(json_t *obj, const char *key, size_t n)
 	json_set_take(obj, key, json_string(hex));
 }
 
-static json_t *renew_body(struct life *f)
+json_t *life_renew_body(struct life *f)
 {
 	uint8_t entropy[ENTROPY_BYTES];
 	char text[ENTROPY_BYTES * 2];
@@ -358,7 +358,7 @@ static void on_renewed(void *arg, int status, const char *body, size_t n,
 static void ask_renew(struct life *f)
 {
 	life_stage(f, STAGE_RENEW);
-	life_call(f, "POST", "/g1/renew", renew_body(f), on_renewed);
+	life_call(f, "POST", "/g1/renew", life_renew_body(f), on_renewed);
 }
 
 void life_renew(struct life *f)
@@ -367,54 +367,6 @@ void life_renew(struct life *f)
 		send_cont(f);
 	else
 		ask_renew(f);
-}
-
-/* ---- a VM that will wait ---- */
-
-static void on_parked(void *arg, json_t *ret, const struct err *e)
-{
-	struct life *f = arg;
-
-	(void)ret;
-	if (f->stage != STAGE_WARM)
-		return;
-	if (e) {
-		life_fail(f, e);
-		return;
-	}
-	f->is_parked = true;
-	life_done(f);
-}
-
-static void on_warm(void *arg, int status, const char *body, size_t n,
-		    const struct err *e)
-{
-	struct life *f = arg;
-	owned_json v = NULL;
-	int r;
-
-	if (f->stage != STAGE_WARM)
-		return;
-	v = life_answer(f, "renew", status, body, n, e);
-	if (!v)
-		return;
-	f->times.renew_us = life_lap(f);
-	/* a stopped VM answers no ping: no session until it goes on */
-	guest_pause(f->guest);
-	r = qmp_call(vmlink_qmp(f->vm), "stop", NULL, -1, life_left_ms(f),
-		     on_parked, f);
-	if (r < 0)
-		fail_code(f, r, "the VMM takes no commands");
-}
-
-/* The sandbox's own renewal comes later and replaces all of this. */
-static void warm_up(struct life *f)
-{
-	life_stage(f, STAGE_WARM);
-	snprintf(f->req.sandbox, sizeof(f->req.sandbox),
-		 "sb00000000000000000000");
-	snprintf(f->req.hostname, sizeof(f->req.hostname), "waiting");
-	life_call(f, "POST", "/g1/renew", renew_body(f), on_warm);
 }
 
 /* ---- sessions ---- */
@@ -430,7 +382,7 @@ static void loaded(struct life *f)
 	f->phase = MON_CONNECTED;
 	f->times.connect_us = life_lap(f);
 	if (f->req.flags & MON_WARM)
-		warm_up(f);
+		life_warm(f);
 	else
 		life_done(f);
 }

@@ -85,14 +85,18 @@ struct mon_req {
 	/* RENEW: */
 	char sandbox[MON_ID_MAX]; /* "sb…", NUL-terminated */
 	char hostname[MON_HOST_MAX];
-	uint32_t flags; /* LOAD: MON_WARM */
+	uint32_t flags; /* LOAD: MON_WARM, MON_PROBE */
 	uint32_t pad;
 };
 
-/* This VM will wait for its sandbox: it is walked through a renewal that nobody
- * keeps, so that nothing of a create runs for the first time, and its CPUs are
- * stopped until RENEW. Its workload stays frozen, its phase is CONNECTED. */
-#define MON_WARM 1u
+/* Flags of LOAD. WARM: this VM will wait for its sandbox: it is walked through
+ * a renewal that nobody keeps, so that nothing of a create runs for the first
+ * time, and its CPUs are stopped until RENEW. Its workload stays frozen, its
+ * phase is CONNECTED. PROBE, with WARM: in that life of nobody it also runs a
+ * command, whose record is deleted, and is frozen again; a command that fails
+ * fails the LOAD. */
+#define MON_WARM  1u
+#define MON_PROBE 2u
 
 /* What each step of a request took, microseconds; 0 = not done. */
 struct mon_times {
