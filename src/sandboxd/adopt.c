@@ -20,7 +20,6 @@
 #include "sandboxd/sandbox.h"
 #include "sandboxd/start.h"
 #include "sandboxd/vm.h"
-#include "sandboxd/waiting.h"
 
 #define LIST_TIMEOUT_MS 10000u
 #define OPEN_TIMEOUT_MS 5000u
@@ -67,8 +66,6 @@ static void settle(struct adopted *ad, const char *reason, const char *why)
 	} else {
 		log_info("sandbox_adopted", "sandbox=%s vm=%s", ad->s->id,
 			 ad->vm->id);
-		/* What was wanted before is likely to be wanted again. */
-		waiting_learn(a->node->waiting, &ad->vm->size);
 	}
 	free(ad);
 	one_less(a);

@@ -60,8 +60,9 @@ struct node {
 	struct map *tombs;     /* id -> struct tomb */
 	struct list tomb_list;
 	struct loop_timer tomb_timer;
-	uint32_t memory_used_mib;
-	uint32_t starting; /* creates in flight */
+	uint32_t memory_used_mib; /* promised to sandboxes */
+	uint32_t memory_warm_mib; /* of warm VMs, given up when needed */
+	uint32_t starting;	  /* creates in flight */
 	struct events events;
 
 	struct adopt *adopt;

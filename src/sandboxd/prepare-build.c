@@ -16,6 +16,7 @@
 #include "sandboxd/engine_qemu.h"
 #include "sandboxd/node.h"
 #include "sandboxd/prepare-int.h"
+#include "sandboxd/waiting.h"
 
 #define STORE_TIMEOUT_MS 10000u
 #define HASH_TIMEOUT_MS	 120000u
@@ -441,6 +442,7 @@ static void begin_vm(struct prepare *p)
 		return;
 	}
 	p->is_admitted = true;
+	waiting_make_room(p->node->waiting, !slots_has_room(&p->node->slots));
 	build_vm(p);
 }
 

@@ -70,11 +70,17 @@ bool prepares_hold(const struct prepares *ps, const char *overlay)
 	return ps->current && strcmp(ps->current->overlay, overlay) == 0;
 }
 
+bool prepares_is_busy(const struct prepares *ps)
+{
+	return ps->current != NULL;
+}
+
 void prepares_drop(struct prepares *ps, const char *ref)
 {
 	struct st_req req = { .hdr.op = ST_REF_DROP };
 
 	free(map_del(ps->known, ref));
+	waiting_forget(ps->node->waiting, ref);
 	snprintf(req.name, sizeof(req.name), "%s", ref);
 	peer_send(ps->node->storaged, &req, sizeof(req), NULL, 0);
 }
@@ -226,8 +232,6 @@ void prepare_set_phase(struct prepare *p, enum prepare_phase phase)
 void prepare_done(struct prepare *p, const struct fault *f)
 {
 	struct prepares *ps = p->owner;
-	struct vm_size size = { p->spec.res.vcpus, p->spec.res.memory_mib,
-				p->node->kvm };
 	struct checkpoint *ck;
 	struct list told;
 
@@ -246,8 +250,9 @@ void prepare_done(struct prepare *p, const struct fault *f)
 			 (unsigned long long)(now_mono_us() - p->begin_us) /
 			     1000);
 		prepare_set_phase(p, PREPARE_READY);
-		waiting_learn(p->node->waiting, &size);
+		waiting_use(p->node->waiting, p->ref, ck);
 	}
+	waiting_refill_soon(p->node->waiting);
 	/* Whoever is told may ask for more, and p may be forgotten then. */
 	list_init(&told);
 	while (!list_empty(&p->waiters)) {

@@ -41,6 +41,8 @@ struct prepares *prepares_free(struct prepares *ps);
 const struct checkpoint *prepares_find(struct prepares *ps, const char *ref);
 /* Is this overlay about to become a layer, its VM being gone? */
 bool prepares_hold(const struct prepares *ps, const char *overlay);
+/* Is one being built? */
+bool prepares_is_busy(const struct prepares *ps);
 /* Its artifacts turned out to be unusable. */
 void prepares_drop(struct prepares *ps, const char *ref);
 /* The name under which it would be kept. 0 or -errno. */

@@ -136,6 +136,8 @@ json_t *json_running(const struct sandbox *s)
 			json_set_take(
 			    timings, timing_names[i],
 			    json_real((double)s->timings_us[i] / 1000.0));
+	if (s->path)
+		json_set_take(timings, "path", json_string(s->path));
 	json_set_take(o, "observed", json_string(sandbox_observed(s)));
 	json_set_take(o, "generation", json_integer((json_int_t)s->generation));
 	json_set_take(o, "isolation", isolation);

@@ -24,7 +24,7 @@ const char *const timing_names[TIMING_MAX_] = {
 	[TIMING_OPEN] = "open",	     [TIMING_TOTAL] = "total",
 	[TIMING_QMP] = "load_qmp",   [TIMING_MAP] = "load_map",
 	[TIMING_DISK] = "load_disk", [TIMING_STATE] = "load_state",
-	[TIMING_CONT] = "load_cont", [TIMING_CONNECT] = "load_connect",
+	[TIMING_CONT] = "cont",	     [TIMING_CONNECT] = "connect",
 };
 
 static void finish(struct waiter *w, const struct fault *f)
@@ -431,7 +431,8 @@ void sandboxes_fini(struct node *n)
 		free(s);
 	}
 	while (!list_empty(&n->tomb_list))
-		tomb_free(n, list_entry(n->tomb_list.next, struct tomb, link));
+		tomb_free(n, list_entry(list_first(&n->tomb_list), struct tomb,
+					link));
 	loop_timer_del(&n->tomb_timer);
 	n->sandboxes = map_free(n->sandboxes);
 	n->tombs = map_free(n->tombs);

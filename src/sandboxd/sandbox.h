@@ -41,7 +41,8 @@ enum timing {
 	TIMING_RENEW,
 	TIMING_OPEN,
 	TIMING_TOTAL,
-	/* parts of LOAD, RENEW and OPEN as the monitor tells them */
+	/* parts of LOAD as the monitor tells them; a warm VM continues and
+	 * connects in RENEW */
 	TIMING_QMP,
 	TIMING_MAP,
 	TIMING_DISK,
@@ -62,6 +63,7 @@ struct sandbox {
 	char trace[33];
 	uint64_t deadline_ms;
 	uint64_t timings_us[TIMING_MAX_];
+	const char *path; /* how its VM was had: claim_path_names[] */
 
 	struct start *start; /* while starting, by the engine */
 	struct vm *vm;	     /* once claimed; NULL with the null engine */

@@ -8,25 +8,24 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "proto/storaged.h"
 #include "sandboxd/node.h"
 #include "sandboxd/prepare.h"
+#include "sandboxd/restore.h"
 #include "sandboxd/sandbox.h"
 #include "sandboxd/vm.h"
 #include "sandboxd/waiting.h"
-
-enum file { F_STATE, F_MEMORY, F_ROOT, F_LAYER, F_OVERLAY, F_MAX_ };
 
 struct start {
 	struct sandbox *s;
 	char ref[72];
 	struct checkpoint ck;
 	bool was_rebuilt; /* an unusable checkpoint is replaced once */
+	bool was_cold;	  /* a warm VM that failed is replaced once */
 	bool is_claiming, is_preparing;
 	struct waiter prepared;
 	struct claim claim;
-	struct call opens[F_MAX_], ask;
-	int fds[F_MAX_];
+	struct restore restore;
+	struct call ask;
 	struct loop_timer deadline;
 	uint64_t begin_us, mark_us;
 };
@@ -77,21 +76,24 @@ static int journal_step(struct sandbox *s, enum journal_step step)
 	return journal_write(s->node->journal_fd, &j);
 }
 
+static void vm_ended(struct start *st)
+{
+	struct fault f;
+
+	fault_set(&f, FAULT_VM, "the VM ended while it was started");
+	fail(st, &f);
+}
+
 /* Ask the monitor for the next step, or fail. */
-static void ask(struct start *st, struct mon_req *req, const int *fds,
-		size_t n_fds,
+static void ask(struct start *st, struct mon_req *req,
 		void (*on_done)(struct call *, const struct answer *))
 {
 	uint64_t left = left_ms(st);
-	struct fault f;
 
 	req->deadline_ms = (uint32_t)left;
 	/* A little more for ourselves: the monitor knows better why. */
-	if (vm_call(st->s->vm, &st->ask, req, fds, n_fds, left + 50, on_done) <
-	    0) {
-		fault_set(&f, FAULT_VM, "the VM ended while it was started");
-		fail(st, &f);
-	}
+	if (vm_call(st->s->vm, &st->ask, req, NULL, 0, left + 50, on_done) < 0)
+		vm_ended(st);
 }
 
 /* The answer to a step; false if the start is over. */
@@ -133,22 +135,41 @@ static void on_opened(struct call *c, const struct answer *a)
 	sandbox_started(s);
 }
 
+static bool retry_cold(struct start *st, const char *why);
+
 static void on_renewed(struct call *c, const struct answer *a)
 {
 	struct start *st = container_of(c, struct start, ask);
 	struct mon_req req = { .hdr.op = MON_OPEN };
+	const struct mon_rep *rep = a->msg;
 
-	if (!step_ok(st, "give it its identity", a))
+	if ((a->e && retry_cold(st, a->e->msg)) ||
+	    !step_ok(st, "give it its identity", a))
 		return;
 	mark(st, TIMING_RENEW);
+	if (st->claim.path == CLAIM_WARM) {
+		st->s->timings_us[TIMING_CONT] = rep->times.cont_us;
+		st->s->timings_us[TIMING_CONNECT] = rep->times.connect_us;
+	}
 	if (write_journal(st, JOURNAL_CONFIRMED))
-		ask(st, &req, NULL, 0, on_opened);
+		ask(st, &req, on_opened);
 }
 
-static void on_loaded(struct call *c, const struct answer *a)
+static void renew(struct start *st)
 {
-	struct start *st = container_of(c, struct start, ask);
 	struct mon_req req = { .hdr.op = MON_RENEW };
+
+	snprintf(req.sandbox, sizeof(req.sandbox), "%s", st->s->id);
+	snprintf(req.hostname, sizeof(req.hostname), "%s",
+		 st->s->spec.hostname);
+	ask(st, &req, on_renewed);
+}
+
+/* ---- one that was not warm ---- */
+
+static void on_loaded(struct restore *r, const struct answer *a)
+{
+	struct start *st = container_of(r, struct start, restore);
 	const struct mon_rep *rep = a->msg;
 	uint64_t *t = st->s->timings_us;
 
@@ -161,44 +182,18 @@ static void on_loaded(struct call *c, const struct answer *a)
 	t[TIMING_STATE] = rep->times.load_us;
 	t[TIMING_CONT] = rep->times.cont_us;
 	t[TIMING_CONNECT] = rep->times.connect_us;
-	snprintf(req.sandbox, sizeof(req.sandbox), "%s", st->s->id);
-	snprintf(req.hostname, sizeof(req.hostname), "%s",
-		 st->s->spec.hostname);
-	ask(st, &req, NULL, 0, on_renewed);
-}
-
-static void load(struct start *st)
-{
-	struct mon_req req = { .hdr.op = MON_LOAD, .n_disks = 3 };
-
-	mark(st, TIMING_STORE);
-	req.disks[1].qcow2 = 1;
-	req.disks[2].qcow2 = 1;
-	req.disks[2].writable = 1;
-	if (!write_journal(st, JOURNAL_RESTORING))
-		return;
-	ask(st, &req, st->fds, F_MAX_, on_loaded);
+	renew(st);
 }
 
 static void find_checkpoint(struct start *st);
-
-static void close_files(struct start *st)
-{
-	for (int i = 0; i < F_MAX_; i++) {
-		call_cancel(&st->opens[i]);
-		st->fds[i] = fd_close(st->fds[i]);
-	}
-}
 
 /* A checkpoint whose files are gone or changed is no checkpoint: build another
  * one, once. The VM that was claimed is clean and waits. */
 static void open_failed(struct start *st, const struct err *e)
 {
 	struct fault f;
-	bool is_bad = e->code == -ENOENT || e->code == -EBADMSG;
 
-	close_files(st);
-	if (is_bad && !st->was_rebuilt) {
+	if (restore_is_unusable(e) && !st->was_rebuilt) {
 		st->was_rebuilt = true;
 		log_warn("checkpoint_unusable", "ref=%s why=%s", st->ref,
 			 e->msg);
@@ -210,78 +205,26 @@ static void open_failed(struct start *st, const struct err *e)
 	fail(st, &f);
 }
 
-static void on_open(struct call *c, const struct answer *a, enum file i)
+static void on_opened_files(struct restore *r, const struct err *e)
 {
-	struct start *st = container_of(c - i, struct start, opens[0]);
-	struct err e = { 0 };
+	struct start *st = container_of(r, struct start, restore);
 
-	if (a->e) {
-		open_failed(st, a->e);
+	if (e) {
+		open_failed(st, e);
 		return;
 	}
-	if (a->n_fds != 1) {
-		err_set(&e, -EPROTO, ERR_INTERNAL, "no descriptor came");
-		open_failed(st, &e);
+	mark(st, TIMING_STORE);
+	if (!write_journal(st, JOURNAL_RESTORING))
 		return;
-	}
-	st->fds[i] = take_fd(&a->fds[0]);
-	for (int k = 0; k < F_MAX_; k++)
-		if (st->fds[k] < 0)
-			return;
-	load(st);
+	if (restore_load(r, 0, left_ms(st), on_loaded) < 0)
+		vm_ended(st);
 }
 
-static void on_state(struct call *c, const struct answer *a)
+static void restore(struct start *st)
 {
-	on_open(c, a, F_STATE);
-}
-
-static void on_memory(struct call *c, const struct answer *a)
-{
-	on_open(c, a, F_MEMORY);
-}
-
-static void on_root(struct call *c, const struct answer *a)
-{
-	on_open(c, a, F_ROOT);
-}
-
-static void on_layer(struct call *c, const struct answer *a)
-{
-	on_open(c, a, F_LAYER);
-}
-
-static void on_overlay(struct call *c, const struct answer *a)
-{
-	on_open(c, a, F_OVERLAY);
-}
-
-/* All at once: the store answers in order, and each is one round trip. */
-static void open_files(struct start *st)
-{
-	static void (*const done[F_MAX_])(struct call *,
-					  const struct answer *) = {
-		on_state, on_memory, on_root, on_layer, on_overlay,
-	};
-	const char *const digests[F_MAX_] = { st->ck.state, st->ck.memory,
-					      st->ck.root, st->ck.layer, NULL };
-	struct vm *v = st->s->vm;
-
 	mark(st, TIMING_CLAIM);
-	for (int i = 0; i < F_MAX_; i++) {
-		struct st_req req = { .hdr.op = ST_OPEN };
-
-		if (digests[i]) {
-			memcpy(req.digest, digests[i], ST_DIGEST_MAX);
-		} else {
-			req.hdr.op = ST_OVERLAY_NEW;
-			memcpy(req.name, v->id, sizeof(v->id));
-			req.size = st->ck.disk_bytes;
-			v->has_overlay = true;
-		}
-		peer_call(st->s->node->storaged, &st->opens[i], &req,
-			  sizeof(req), NULL, 0, left_ms(st), done[i]);
-	}
+	restore_open(&st->restore, st->s->vm, &st->ck, left_ms(st),
+		     on_opened_files);
 }
 
 static void on_claimed(struct claim *c, struct vm *v, const struct fault *f)
@@ -296,28 +239,56 @@ static void on_claimed(struct claim *c, struct vm *v, const struct fault *f)
 	st->s->vm = v;
 	v->ops = &sandbox_vm_ops;
 	v->owner = st->s;
-	open_files(st);
+	st->s->path = claim_path_names[c->path];
+	if (c->path != CLAIM_WARM) {
+		restore(st);
+		return;
+	}
+	mark(st, TIMING_CLAIM);
+	/* Before its CPUs go on: from here it is this sandbox's or nobody's. */
+	if (write_journal(st, JOURNAL_RESTORING))
+		renew(st);
 }
 
-static void have_checkpoint(struct start *st, const struct checkpoint *ck)
+static void claim(struct start *st)
 {
 	struct sandbox *s = st->s;
 	struct vm_size size = { s->spec.res.vcpus, s->spec.res.memory_mib,
 				s->node->kvm };
 
-	st->ck = *ck;
-	if (s->vm) {
-		/* The overlay of the first try was made already. */
-		struct st_req req = { .hdr.op = ST_OVERLAY_DROP };
-
-		memcpy(req.name, s->vm->id, sizeof(s->vm->id));
-		peer_send(s->node->storaged, &req, sizeof(req), NULL, 0);
-		open_files(st);
-		return;
-	}
 	st->is_claiming = true;
-	waiting_claim(s->node->waiting, &st->claim, &size, left_ms(st),
-		      on_claimed);
+	waiting_claim(s->node->waiting, &st->claim, st->ref, &size,
+		      st->was_cold, left_ms(st), on_claimed);
+}
+
+/* A warm VM that does not come back is no reason to fail: nobody has seen it
+ * yet. false: it was not one, or its second try. */
+static bool retry_cold(struct start *st, const char *why)
+{
+	struct sandbox *s = st->s;
+	struct vm *v = s->vm;
+
+	if (!v || st->was_cold || st->claim.path != CLAIM_WARM)
+		return false;
+	log_warn("warm_vm_lost", "sandbox=%s vm=%s why=%s", s->id, v->id, why);
+	call_cancel(&st->ask);
+	st->was_cold = true;
+	s->vm = NULL;
+	vm_end(v, NULL, NULL);
+	claim(st);
+	return true;
+}
+
+static void have_checkpoint(struct start *st, const struct checkpoint *ck)
+{
+	struct sandbox *s = st->s;
+
+	st->ck = *ck;
+	waiting_use(s->node->waiting, st->ref, &st->ck);
+	if (s->vm)
+		restore(st);
+	else
+		claim(st);
 }
 
 static void on_prepared(struct waiter *w, const struct fault *f)
@@ -362,10 +333,12 @@ static void find_checkpoint(struct start *st)
 static void on_deadline(struct loop_timer *t)
 {
 	struct start *st = container_of(t, struct start, deadline);
-	const char *doing = st->is_preparing  ? "building the boot checkpoint"
-			    : st->is_claiming ? "starting a VMM"
-			    : call_is_busy(&st->ask) ? "restoring"
-						     : "opening artifacts";
+	const char *doing =
+	    st->is_preparing  ? "building the boot checkpoint"
+	    : st->is_claiming ? "starting a VMM"
+	    : call_is_busy(&st->ask) || call_is_busy(&st->restore.ask)
+		? "restoring"
+		: "opening artifacts";
 	struct fault f;
 
 	fault_set(&f, FAULT_TIMEOUT, "the time given ran out while %s", doing);
@@ -381,8 +354,7 @@ void start_begin(struct sandbox *s)
 	st->s = s;
 	s->start = st;
 	st->prepared.on_done = on_prepared;
-	for (int i = 0; i < F_MAX_; i++)
-		st->fds[i] = -1;
+	restore_init(&st->restore);
 	st->begin_us = st->mark_us = now_mono_us();
 	node_start_begin(s->node);
 	loop_timer_set(s->node->loop, &st->deadline, left_ms(st), on_deadline);
@@ -405,7 +377,7 @@ void start_cancel(struct sandbox *s)
 	s->start = NULL;
 	loop_timer_del(&st->deadline);
 	call_cancel(&st->ask);
-	close_files(st);
+	restore_stop(&st->restore);
 	if (st->is_claiming)
 		waiting_cancel(&st->claim);
 	if (st->prepared.link.next)
@@ -427,6 +399,8 @@ static void on_vm_gone(struct vm *v, const char *reason, const char *detail)
 	struct fault f;
 
 	if (s->state == SANDBOX_STARTING && s->start) {
+		if (retry_cold(s->start, reason))
+			return;
 		fault_set(&f, FAULT_VM, "the VM ended while it started: %s: %s",
 			  reason, detail);
 		fail(s->start, &f);

@@ -34,6 +34,20 @@ static struct metric prepares = {
 	.label = "outcome",
 	.label_values = prepare_outcomes,
 };
+static struct metric claims = {
+	.name = "caisson_sandboxd_claims_total",
+	.help = "VMs taken for a sandbox: warm, or loaded while it waited.",
+	.type = METRIC_COUNTER,
+	.label = "path",
+	.label_values = claim_path_names,
+};
+static struct metric warmed = {
+	.name = "caisson_sandboxd_warmed_total",
+	.help = "VMs that were to be kept warm, by outcome.",
+	.type = METRIC_COUNTER,
+	.label = "outcome",
+	.label_values = prepare_outcomes,
+};
 static struct metric step_seconds = {
 	.name = "caisson_sandboxd_create_step_seconds",
 	.help = "How long each step of a create took.",
@@ -50,12 +64,17 @@ static struct metric sandboxes = {
 };
 static struct metric waiting = {
 	.name = "caisson_sandboxd_waiting_vmms",
-	.help = "VMMs that wait for a sandbox.",
+	.help = "Warm VMs that wait for a sandbox.",
 	.type = METRIC_GAUGE,
 };
 static struct metric memory = {
 	.name = "caisson_sandboxd_memory_used_mib",
 	.help = "Memory promised to sandboxes.",
+	.type = METRIC_GAUGE,
+};
+static struct metric memory_warm = {
+	.name = "caisson_sandboxd_memory_warm_mib",
+	.help = "Memory of warm VMs, given up when a sandbox needs it.",
 	.type = METRIC_GAUGE,
 };
 
@@ -66,10 +85,13 @@ void stats_init(void)
 	metric_register(&creates);
 	metric_register(&gone);
 	metric_register(&prepares);
+	metric_register(&claims);
+	metric_register(&warmed);
 	metric_register(&step_seconds);
 	metric_register(&sandboxes);
 	metric_register(&waiting);
 	metric_register(&memory);
+	metric_register(&memory_warm);
 }
 
 void stats_create(enum stats_create outcome)
@@ -100,10 +122,31 @@ void stats_prepare(bool ok)
 	metric_add(&prepares, ok ? 0 : 1, 1);
 }
 
+void stats_claimed(unsigned path)
+{
+	metric_add(&claims, path, 1);
+}
+
+double stats_get_claimed(unsigned path)
+{
+	return metric_get(&claims, path);
+}
+
+void stats_warmed(bool ok)
+{
+	metric_add(&warmed, ok ? 0 : 1, 1);
+}
+
+double stats_get_warmed(bool ok)
+{
+	return metric_get(&warmed, ok ? 0 : 1);
+}
+
 int stats_write(struct node *n, struct buf *out)
 {
 	metric_set(&sandboxes, 0, (double)map_len(n->sandboxes));
 	metric_set(&waiting, 0, n->waiting ? waiting_count(n->waiting) : 0);
 	metric_set(&memory, 0, n->memory_used_mib);
+	metric_set(&memory_warm, 0, n->memory_warm_mib);
 	return metrics_write(out);
 }

@@ -24,6 +24,10 @@ void stats_create(enum stats_create outcome);
 void stats_timings(const uint64_t *timings_us); /* enum timing */
 void stats_gone(void);
 void stats_prepare(bool ok);
+void stats_claimed(unsigned path); /* enum claim_path */
+void stats_warmed(bool ok);
+double stats_get_claimed(unsigned path);
+double stats_get_warmed(bool ok);
 double stats_get_create(enum stats_create outcome);
 /* 0 or -ENOBUFS */
 int stats_write(struct node *n, struct buf *out);
