@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/ready.h"
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,4 +50,24 @@ void ready_notify(void)
 	notify_systemd();
 	unsetenv("CAISSON_READY_FD");
 	unsetenv("NOTIFY_SOCKET");
+}
+
+static void on_term(struct loop_signal *s)
+{
+	(void)s;
+	_exit(0);
+}
+
+int ready_run(struct loop *l)
+{
+	struct loop_signal term = { 0 }, intr = { 0 };
+	int r;
+
+	loop_signal_add(l, &term, SIGTERM, on_term);
+	loop_signal_add(l, &intr, SIGINT, on_term);
+	ready_notify();
+	r = loop_run(l);
+	loop_signal_del(&term);
+	loop_signal_del(&intr);
+	return r;
 }

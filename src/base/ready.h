@@ -13,5 +13,11 @@
  * Failures are ignored: whoever waits sees that nothing came.
  */
 
+#include "base/loop.h"
+
 /* Also removes both variables from the environment. */
 void ready_notify(void);
+
+/* Tell it, then run the loop. SIGTERM and SIGINT end the process at once: for
+ * daemons whose stop is equal to a crash. */
+int ready_run(struct loop *l);

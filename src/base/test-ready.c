@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -55,4 +57,26 @@ TEST(ready_ignores_nonsense)
 	T_TRUE(fcntl(1, F_GETFD) >= 0);
 	setenv("NOTIFY_SOCKET", "/no/such/socket", 1);
 	ready_notify();
+}
+
+TEST(ready_run_ends_at_once_on_sigterm)
+{
+	char number[16], line[8];
+	int p[2], status;
+	pid_t pid;
+
+	T_INT(pipe2(p, O_CLOEXEC), 0);
+	snprintf(number, sizeof(number), "%d", p[1]);
+	pid = fork();
+	if (pid == 0) {
+		setenv("CAISSON_READY_FD", number, 1);
+		ready_run(loop_new());
+		_exit(1);
+	}
+	close(p[1]);
+	T_INT(read(p[0], line, sizeof(line)), 2); /* it serves */
+	T_INT(kill(pid, SIGTERM), 0);
+	T_INT(waitpid(pid, &status, 0), pid);
+	T_INT(status, 0);
+	close(p[0]);
 }
