@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/args.h"
 #include "base/log.h"
@@ -16,24 +12,13 @@
 #define UID_BASE_MIN 65536
 #define UID_BASE_MAX (INT64_C(4294967294) - INT64_C(4096))
 
-/* Equal to a crash: what lives on is found again by the next start. */
-static void on_term(struct loop_signal *s)
-{
-	(void)s;
-	_exit(0);
-}
-
+/* A stop is equal to a crash: what lives on is found again by the next start.
+ */
 static int serve(struct loop *l, struct noded *n, struct err *e)
 {
-	struct loop_signal term = { 0 }, intr = { 0 };
 	int r = noded_listen(n, e);
 
-	if (r < 0)
-		return r;
-	loop_signal_add(l, &term, SIGTERM, on_term);
-	loop_signal_add(l, &intr, SIGINT, on_term);
-	ready_notify();
-	return loop_run(l);
+	return r < 0 ? r : ready_run(l);
 }
 
 static int run(const struct noded_conf *conf, bool cleanup, struct err *e)
