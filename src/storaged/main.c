@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "base/args.h"
 #include "base/log.h"
@@ -10,24 +7,12 @@
 #include "base/user.h"
 #include "storaged/storaged.h"
 
-/* Equal to a crash: what is unfinished is swept by the next start. */
-static void on_term(struct loop_signal *s)
-{
-	(void)s;
-	_exit(0);
-}
-
+/* A stop is equal to a crash: what is unfinished is swept by the next start. */
 static int serve(struct loop *l, struct storaged *s, struct err *e)
 {
-	struct loop_signal term = { 0 }, intr = { 0 };
 	int r = storaged_listen(s, e);
 
-	if (r < 0)
-		return r;
-	loop_signal_add(l, &term, SIGTERM, on_term);
-	loop_signal_add(l, &intr, SIGINT, on_term);
-	ready_notify();
-	return loop_run(l);
+	return r < 0 ? r : ready_run(l);
 }
 
 static int run(const struct storaged_conf *conf, struct err *e)
