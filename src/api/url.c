@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/url.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/check.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "net/http.h"
 
 char *url_escape(const char *s)
 {
-	static const char digits[] = "0123456789ABCDEF";
-	char *ret = xcalloc(1, strlen(s) * 3 + 1), *to = ret;
+	struct buf b;
+	char *ret;
 
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if (c < 0x80 && (isalnum(c) || strchr("-._~/", c))) {
-			*to++ = (char)c;
-			continue;
-		}
-		*to++ = '%';
-		*to++ = digits[c >> 4];
-		*to++ = digits[c & 15];
-	}
+	buf_init(&b, 0);
+	CHECK(text_percent(&b, s, strlen(s), true) == 0);
+	ret = xstrndup(buf_cstr(&b), buf_len(&b));
+	buf_fini(&b);
 	return ret;
 }
 
