@@ -57,6 +57,8 @@ void rig_ask(struct rig *r, enum mon_op op, const int *fds, size_t n_fds);
 void rig_boot(struct rig *r, const char *overlay);
 /* Load what rig_save() left under this name. */
 void rig_load(struct rig *r, const char *name, const char *overlay);
+/* ... whatever the answer is. */
+void rig_try_load(struct rig *r, const char *name, const char *overlay);
 void rig_save(struct rig *r, const char *name);
 /* RENEW and OPEN; all must work. */
 void rig_renew_open(struct rig *r, const char *sandbox);

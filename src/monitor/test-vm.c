@@ -136,6 +136,96 @@ TEST(a_warm_vm_waits_stopped_and_opens_soon)
 	rig_stop(&r);
 }
 
+static void start_probed(struct rig *r, const char *name, const char *overlay)
+{
+	rig_start(r, VM_INCOMING, NULL);
+	r->flags = MON_WARM | MON_PROBE;
+	rig_try_load(r, name, overlay);
+}
+
+/* As a claim does. */
+static void claim_probed(struct rig *r, const char *sandbox)
+{
+	T_INT(r->rep.r, 0);
+	T_INT(r->rep.phase, MON_CONNECTED);
+	rig_ask(r, MON_OPEN, NULL, 0);
+	T_INT(r->rep.r, -EPERM); /* nobody's renewal opens nothing */
+	rig_renew_open(r, sandbox);
+	rig_data(r);
+}
+
+/* What tells one life from another. */
+static const char *traits(struct rig *r)
+{
+	return rig_out(r, "cat /proc/sys/kernel/random/uuid; "
+			  "cat /etc/machine-id; "
+			  "cat /proc/sys/net/ipv4/ip_local_port_range");
+}
+
+TEST(a_probed_vm_keeps_nothing_of_nobodys_life)
+{
+	char first[512];
+	struct rig a, b;
+
+	need_base();
+	start_probed(&a, "base", "pa");
+	start_probed(&b, "base", "pb");
+	claim_probed(&a, "sb");
+	rig_http(&a, "GET", "/v1/execs", NULL);
+	T_INT(a.status, 200);
+	T_TRUE(!strstr(a.body, "ex_00000000"));
+	rig_http(&a, "GET", "/v1/execs/ex_0000000000000000000000000000", NULL);
+	T_INT(a.status, 404);
+	T_STR(rig_out(&a, "hostname; cat /root/kept"), "box\nkept\n");
+	T_STR(rig_out(&a,
+		      "grep -l waiting /etc/hosts /etc/hostname "
+		      "/etc/machine-id /proc/sys/kernel/hostname 2>/dev/null; "
+		      "ls -d /sys/fs/cgroup/*/ex_0000* "
+		      "/sys/fs/cgroup/*/*/ex_0000* 2>/dev/null; true"),
+	      "");
+	snprintf(first, sizeof(first), "%s", traits(&a));
+	claim_probed(&b, "sb");
+	T_TRUE(strcmp(first, traits(&b)) != 0);
+	rig_stop(&a);
+	rig_stop(&b);
+}
+
+TEST(a_probed_vm_runs_its_first_command_soon)
+{
+	uint64_t t;
+	struct rig r;
+
+	need_base();
+	start_probed(&r, "base", "pc");
+	claim_probed(&r, "sb");
+	t = now_mono_us();
+	rig_sh(&r, "true");
+	printf("# probed: first command: %llu us\n",
+	       (unsigned long long)(now_mono_us() - t));
+	T_HAS(r.body, "\"code\":0");
+	rig_stop(&r);
+}
+
+TEST(a_guest_that_fails_its_trial_is_gone)
+{
+	struct rig r;
+
+	need_base();
+	rig_start(&r, VM_BOOT, NULL);
+	rig_boot(&r, "bad.disk");
+	rig_renew_open(&r, "sb");
+	rig_data(&r);
+	rig_sh(&r, "mv /bin/sh /bin/gone");
+	rig_save(&r, "bad");
+	rig_ask(&r, MON_QUIT, NULL, 0);
+	rig_stop(&r);
+	start_probed(&r, "bad", "pd");
+	T_TRUE(r.rep.r < 0);
+	T_HAS(r.rep.msg, "the trial of the guest failed");
+	T_INT(r.rep.phase, MON_GONE);
+	rig_stop(&r);
+}
+
 TEST(restores_are_not_twins)
 {
 	char first[512];
