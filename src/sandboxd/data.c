@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/data.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,13 +14,15 @@
 #include "sandboxd/node.h"
 #include "sandboxd/sandbox.h"
 
-#define PREAMBLE_MS 2000u
-#define PENDING_MAX 256u
-#define ACCEPT_MAX  16
+#define PREAMBLE_MS	2000u
+#define PENDING_MAX	256u
+#define ACCEPT_MAX	16
+#define ACCEPT_RETRY_MS 100u
 
 struct data {
 	struct node *node;
 	struct loop_io io;
+	struct loop_timer retry;
 	struct list pending;
 	unsigned n_pending;
 };
@@ -102,6 +105,22 @@ static void on_io(struct loop_io *io, unsigned events)
 		answer(c);
 }
 
+static void on_retry(struct loop_timer *t)
+{
+	struct data *d = container_of(t, struct data, retry);
+
+	loop_io_set(&d->io, LOOP_IN);
+}
+
+/* Out of descriptors or memory: the listener stays readable, and asking again
+ * at once would only burn the CPU that the others need to finish. */
+static void pause_listening(struct data *d)
+{
+	log_warn("accept_failed", "errno=%d", errno);
+	loop_io_set(&d->io, 0);
+	loop_timer_set(d->node->loop, &d->retry, ACCEPT_RETRY_MS, on_retry);
+}
+
 static void on_listen(struct loop_io *io, unsigned events)
 {
 	struct data *d = container_of(io, struct data, io);
@@ -111,9 +130,14 @@ static void on_listen(struct loop_io *io, unsigned events)
 	(void)events;
 	for (int i = 0; i < ACCEPT_MAX; i++) {
 		fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0)
+		if (fd < 0) {
+			if (errno != EAGAIN && errno != EINTR &&
+			    errno != ECONNABORTED)
+				pause_listening(d);
 			return;
-		if (d->n_pending >= PENDING_MAX) {
+		}
+		if (d->n_pending >= PENDING_MAX ||
+		    !node_lets_peer_in(d->node, fd)) {
 			fd_close(fd);
 			continue;
 		}
@@ -146,6 +170,7 @@ struct data *data_free(struct data *d)
 		client_cut(
 		    list_entry(list_first(&d->pending), struct client, link));
 	fd = d->io.fd;
+	loop_timer_del(&d->retry);
 	loop_io_del(&d->io);
 	fd_close(fd);
 	free(d);

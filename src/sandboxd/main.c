@@ -150,7 +150,8 @@ int main(int argc, char **argv)
 	owned_str folder = own_folder();
 	owned_str shim = NULL;
 	struct node_conf conf;
-	struct err e = { 0 };
+	struct err e = { 0 }, ignored = { 0 };
+	uid_t client_uid = 0;
 	int r;
 
 	log_init("caisson-sandboxd", LOG_INFO_);
@@ -162,6 +163,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	shim = xasprintf("%s/caisson-shim.so", o.libexec ? o.libexec : folder);
+	/* an unknown name is refused when we listen, if it was given */
+	if (user_lookup(o.client ? o.client : "caisson", &client_uid, NULL,
+			&ignored) < 0)
+		client_uid = 0;
 	conf = (struct node_conf){
 		.run = o.run,
 		.name = o.name,
@@ -170,6 +175,7 @@ int main(int argc, char **argv)
 		.shim = shim,
 		.slots = (uint32_t)o.slots,
 		.waiting = (uint32_t)o.waiting,
+		.client_uid = client_uid,
 		.memory_mib = o.memory_mib ? (uint32_t)o.memory_mib
 					   : node_memory_default_mib(),
 	};

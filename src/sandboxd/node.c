@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/channel.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -40,6 +42,21 @@ uint32_t node_memory_default_mib(void)
 	if (p)
 		kib = strtoull(p + strlen("MemAvailable:"), NULL, 10);
 	return (uint32_t)(kib / 1024 * 8 / 10);
+}
+
+bool node_lets_in(const struct node *n, uid_t uid)
+{
+	return uid == 0 || uid == geteuid() || uid == n->conf.client_uid;
+}
+
+bool node_lets_peer_in(const struct node *n, int fd)
+{
+	struct ucred peer;
+
+	if (unix_peer(fd, &peer) == 0 && node_lets_in(n, peer.uid))
+		return true;
+	log_warn("peer_refused", "why=\"neither root nor --client-user\"");
+	return false;
 }
 
 int node_admit(struct node *n, uint32_t memory_mib, struct fault *f)

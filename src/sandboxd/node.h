@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/list.h"
 #include "base/loop.h"
@@ -35,6 +36,7 @@ struct node_conf {
 	const char *engine; /* auto, qemu, null */
 	const char *qemu, *shim;
 	uint32_t slots, waiting, memory_mib;
+	uid_t client_uid; /* may connect, besides root and our own; 0: none */
 };
 
 struct node {
@@ -77,6 +79,9 @@ struct node *node_new(struct loop *l, const struct node_conf *conf,
 /* As a crash would: VMs and their monitors live on. */
 struct node *node_free(struct node *n);
 
+/* May this user's processes, or the one behind this socket, command us? */
+bool node_lets_in(const struct node *n, uid_t uid);
+bool node_lets_peer_in(const struct node *n, int fd);
 /* 80 % of what is available now, MiB. */
 uint32_t node_memory_default_mib(void);
 /* Take memory for one VM, or say what is full. */

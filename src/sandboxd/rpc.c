@@ -418,8 +418,13 @@ static void on_body(struct http_stream *s, void *owner, const void *body,
 static void on_request(struct http_conn *c, struct http_stream *s)
 {
 	struct rpc *r = http_conn_owner(c);
-	struct req *q = xnew(struct req);
+	struct req *q;
 
+	if (!node_lets_peer_in(r->node, http_conn_fd(c))) {
+		http_stream_reset(s);
+		return;
+	}
+	q = xnew(struct req);
 	q->node = r->node;
 	q->s = s;
 	http_stream_collect(s, BODY_MAX, on_body, q);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "base/test.h"
@@ -384,5 +385,19 @@ TEST(slots_are_a_limit)
 	fake_ensure(f, SB2, 1, 20000, &o);
 	T_INT(o.fault.code, FAULT_CAPACITY);
 	T_HAS(o.fault.msg, "slots");
+	fakes_free(f);
+}
+
+TEST(root_own_and_client_user_are_let_in)
+{
+	struct fakes *f = begin(0);
+
+	T_TRUE(node_lets_in(f->node, 0));
+	T_TRUE(node_lets_in(f->node, geteuid()));
+	T_TRUE(!node_lets_in(f->node, geteuid() + 4711));
+	f->node->conf.client_uid = geteuid() + 4711;
+	T_TRUE(node_lets_in(f->node, geteuid() + 4711));
+	T_TRUE(!node_lets_in(f->node, geteuid() + 4712));
+	T_TRUE(!node_lets_peer_in(f->node, -1));
 	fakes_free(f);
 }
