@@ -125,7 +125,7 @@ struct data *data_free(struct data *d)
 		return NULL;
 	while (!list_empty(&d->clients)) {
 		struct client *cl =
-		    list_entry(d->clients.next, struct client, link);
+		    list_entry(list_first(&d->clients), struct client, link);
 
 		list_del(&cl->link);
 		http_conn_free(cl->conn);
