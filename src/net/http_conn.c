@@ -116,7 +116,8 @@ struct http_conn *http_conn_free(struct http_conn *c)
 	list_for_each (s, &c->streams, link)
 		http_stream_cut(s, &e);
 	while (!list_empty(&c->streams)) {
-		s = list_entry(c->streams.next, struct http_stream, link);
+		s = list_entry(list_first(&c->streams), struct http_stream,
+			       link);
 		s->busy++;
 		http_stream_drop(s);
 		if (s->collect)
@@ -425,8 +426,8 @@ static void turn(struct http_conn *c, bool readable)
 		http_conn_kick(c); /* nobody else would tell us of the rest */
 	for (int i = 0; !c->dead && !list_empty(&c->ready) && i < DISPATCH_MAX;
 	     i++)
-		http_stream_dispatch(
-		    list_entry(c->ready.next, struct http_stream, ready));
+		http_stream_dispatch(list_entry(list_first(&c->ready),
+						struct http_stream, ready));
 	if (!c->dead)
 		flush(c);
 	if (!c->dead)

@@ -148,8 +148,8 @@ struct http_server *http_server_free(struct http_server *s)
 	loop_defer_del(&s->defer);
 	s->fd = fd_close(s->fd);
 	while (!list_empty(&s->conns)) {
-		struct http_conn *c =
-		    list_entry(s->conns.next, struct http_conn, server_link);
+		struct http_conn *c = list_entry(list_first(&s->conns),
+						 struct http_conn, server_link);
 
 		/* out of the list first: it may be freeing itself already */
 		list_del(&c->server_link);
