@@ -41,7 +41,7 @@ void events_push(struct events *ev, const char *sandbox, uint64_t generation,
 	}
 	while (!list_empty(&now)) {
 		struct events_waiter *w =
-		    list_entry(now.next, struct events_waiter, link);
+		    list_entry(list_first(&now), struct events_waiter, link);
 
 		list_del(&w->link);
 		w->on_event(w);

@@ -36,7 +36,8 @@ static void call_finish(struct call *c, const struct answer *a)
 static void fail_all(struct peer *p, const struct err *why, bool *freed)
 {
 	while (!*freed && !list_empty(&p->calls)) {
-		struct call *c = list_entry(p->calls.next, struct call, link);
+		struct call *c =
+		    list_entry(list_first(&p->calls), struct call, link);
 		struct err e = { 0 };
 		struct answer a = { .e = &e };
 
@@ -152,7 +153,8 @@ struct peer *peer_free(struct peer *p)
 	if (p->freed)
 		*p->freed = true;
 	while (!list_empty(&p->calls))
-		call_cancel(list_entry(p->calls.next, struct call, link));
+		call_cancel(
+		    list_entry(list_first(&p->calls), struct call, link));
 	loop_timer_del(&p->timer);
 	if (p->chan)
 		channel_free(p->chan);

@@ -52,7 +52,8 @@ struct prepares *prepares_free(struct prepares *ps)
 	if (ps->current)
 		prepare_stop(ps->current);
 	while (!list_empty(&ps->all))
-		prepare_free(list_entry(ps->all.next, struct prepare, link));
+		prepare_free(
+		    list_entry(list_first(&ps->all), struct prepare, link));
 	for (size_t pos = 0; map_next(ps->known, &pos, &key, &value);)
 		free(value);
 	map_free(ps->known);
@@ -264,7 +265,8 @@ void prepare_done(struct prepare *p, const struct fault *f)
 	if (!ps->next.loop)
 		loop_defer_add(ps->node->loop, &ps->next, run_next);
 	while (!list_empty(&told)) {
-		struct waiter *w = list_entry(told.next, struct waiter, link);
+		struct waiter *w =
+		    list_entry(list_first(&told), struct waiter, link);
 
 		list_del(&w->link);
 		w->on_done(w, f);

@@ -46,7 +46,7 @@ static void finish_all(struct list *waiters, const struct fault *f)
 		list_add_tail(&now, l);
 	}
 	while (!list_empty(&now))
-		finish(list_entry(now.next, struct waiter, link), f);
+		finish(list_entry(list_first(&now), struct waiter, link), f);
 }
 
 static void refuse(struct waiter *w, enum fault_code code, const char *msg)
@@ -99,8 +99,8 @@ static struct tomb *tomb_set(struct node *n, const char *id,
 
 	if (!t) {
 		if (map_len(n->tombs) >= TOMBS_MAX)
-			tomb_free(n, list_entry(n->tomb_list.next, struct tomb,
-						link));
+			tomb_free(n, list_entry(list_first(&n->tomb_list),
+						struct tomb, link));
 		t = xnew(struct tomb);
 		snprintf(t->id, sizeof(t->id), "%s", id);
 		map_set(n->tombs, id, t);

@@ -68,8 +68,9 @@ static void hand_out(struct slots *ss)
 {
 	while (!list_empty(&ss->wants) && !list_empty(&ss->ready)) {
 		struct slot_want *w =
-		    list_entry(ss->wants.next, struct slot_want, link);
-		struct slot *s = list_entry(ss->ready.next, struct slot, link);
+		    list_entry(list_first(&ss->wants), struct slot_want, link);
+		struct slot *s =
+		    list_entry(list_first(&ss->ready), struct slot, link);
 
 		list_del(&w->link);
 		move_to(ss, s, SLOT_USED);
@@ -91,7 +92,7 @@ static void fail_wants(struct slots *ss, const struct fault *f)
 	}
 	while (!list_empty(&all)) {
 		struct slot_want *w =
-		    list_entry(all.next, struct slot_want, link);
+		    list_entry(list_first(&all), struct slot_want, link);
 
 		list_del(&w->link);
 		w->on_slot(w, NULL, f);
@@ -122,7 +123,7 @@ static void on_created(struct call *c, const struct answer *a)
 
 static void create_one(struct slots *ss)
 {
-	struct slot *s = list_entry(ss->free.next, struct slot, link);
+	struct slot *s = list_entry(list_first(&ss->free), struct slot, link);
 	struct noded_req req = { .hdr.op = NODED_SLOT_CREATE };
 
 	req.slot = s->number;
