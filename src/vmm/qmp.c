@@ -120,7 +120,8 @@ static void die(struct qmp *q, const struct err *e)
 	loop_timer_del(&q->timer);
 	q->freed = &freed;
 	while (!freed && !list_empty(&q->calls)) {
-		struct call *c = list_entry(q->calls.next, struct call, link);
+		struct call *c =
+		    list_entry(list_first(&q->calls), struct call, link);
 
 		list_del(&c->link);
 		q->n_calls--;
@@ -311,7 +312,7 @@ static int on_answer(struct qmp *q, struct qmp_line *l, struct err *e)
 	if (list_empty(&q->calls))
 		return err_set(e, -EBADMSG, ERR_INVALID,
 			       "the VMM answered what nobody asked");
-	c = list_entry(q->calls.next, struct call, link);
+	c = list_entry(list_first(&q->calls), struct call, link);
 	list_del(&c->link);
 	q->n_calls--;
 	arm(q);
