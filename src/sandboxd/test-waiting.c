@@ -224,6 +224,22 @@ TEST(refill_waits_while_a_create_is_in_hand)
 	fakes_free(f);
 }
 
+TEST(second_one_waits_for_the_first_commands)
+{
+	struct fakes *f = begin(2);
+	struct outcome o;
+
+	fake_ensure(f, SB1, 1, 20000, &o);
+	until_warm(f, 2);
+	fake_ensure(f, SB2, 1, 20000, &o);
+	T_STR(sandbox_get(f->node, SB2)->path, "warm");
+	T_INT(waiting_count(f->node->waiting), 1);
+	fakes_run_ms(f, 250);
+	T_INT(fake_vms(f), 3);
+	until_warm(f, 2);
+	fakes_free(f);
+}
+
 TEST(dead_one_is_replaced_after_a_pause)
 {
 	struct fakes *f = begin_warm();

@@ -14,8 +14,11 @@
 #include "sandboxd/restore.h"
 #include "sandboxd/stats.h"
 
-#define RELEASES_MAX	4u
-#define REFILL_MS	150u
+#define RELEASES_MAX 4u
+#define REFILL_MS    150u
+/* The first commands of a new sandbox come now; another VM can wait as long as
+ * one of its release is left. */
+#define QUIET_MS	400u
 #define PEER_DOWN_MS	2000u
 #define BACKOFF_MIN_MS	2000u
 #define BACKOFF_MAX_MS	300000u
@@ -60,6 +63,7 @@ struct waiting {
 	uint32_t per_release;
 	struct list kept, idle;
 	unsigned n_kept;
+	uint64_t quiet_until_ms;
 	struct loop_timer refill;
 };
 
@@ -387,11 +391,22 @@ static bool is_busy(const struct waiting *w)
 	return w->node->starting > 0 || prepares_is_busy(w->node->prepares);
 }
 
+/* When one more of this release may be made: now (0), or later. */
+static uint64_t when(const struct waiting *w, const struct kept *k,
+		     uint32_t want, uint64_t now)
+{
+	uint64_t at = k->not_before_ms;
+
+	if (want > 1 && w->quiet_until_ms > at)
+		at = w->quiet_until_ms;
+	return at > now ? at : 0;
+}
+
 /* The first of each release before the second of any. */
 static void on_refill(struct loop_timer *t)
 {
 	struct waiting *w = container_of(t, struct waiting, refill);
-	uint64_t now = loop_now_ms(w->node->loop), wake = UINT64_MAX;
+	uint64_t now = loop_now_ms(w->node->loop), wake = UINT64_MAX, at;
 	struct kept *k;
 
 	if (is_busy(w) || !w->node->ready)
@@ -404,12 +419,10 @@ static void on_refill(struct loop_timer *t)
 		list_for_each (k, &w->kept, link) {
 			if (count_of(w, k->ref) >= want)
 				continue;
-			if (k->not_before_ms > now) {
-				if (k->not_before_ms < wake)
-					wake = k->not_before_ms;
-				continue;
-			}
-			if (refill_one(w, k))
+			at = when(w, k, want, now);
+			if (at && at < wake)
+				wake = at;
+			if (!at && refill_one(w, k))
 				return;
 		}
 	}
@@ -482,6 +495,7 @@ void waiting_claim(struct waiting *w, struct claim *c, const char *ref,
 
 	c->on_claimed = on_claimed;
 	c->vm = NULL;
+	w->quiet_until_ms = loop_now_ms(w->node->loop) + QUIET_MS;
 	if (i)
 		count_no_more(i);
 	waiting_make_room(w, false);
