@@ -56,12 +56,12 @@ static inline void list_del(struct list *n)
 
 #define list_entry(p, type, member) container_of(p, type, member)
 #define list_for_each(pos, head, member)                                       \
-	for (pos = list_entry((head)->next, __typeof__(*pos), member);         \
+	for (pos = list_entry(list_first(head), __typeof__(*pos), member);     \
 	     &pos->member != (head);                                           \
 	     pos = list_entry(pos->member.next, __typeof__(*pos), member))
 /* The current entry may be removed or freed in the body, no other. */
 #define list_for_each_safe(pos, tmp, head, member)                             \
-	for (pos = list_entry((head)->next, __typeof__(*pos), member),         \
+	for (pos = list_entry(list_first(head), __typeof__(*pos), member),     \
 	    tmp = list_entry(pos->member.next, __typeof__(*pos), member);      \
 	     &pos->member != (head); pos = tmp,                                \
 	    tmp = list_entry(tmp->member.next, __typeof__(*pos), member))
