@@ -264,6 +264,10 @@ static int take_body(struct http_conn *c)
 	struct view v = { NULL, 0 };
 	ssize_t used;
 
+	if (!s && !h->discard) { /* its stream went: nobody wants the rest */
+		http_conn_finish(c, NULL);
+		return 0;
+	}
 	if (!h->discard)
 		max = HTTP_IN_MAX - buf_len(&s->in);
 	if (len == 0) {
@@ -282,7 +286,7 @@ static int take_body(struct http_conn *c)
 			http_conn_finish(c, NULL);
 			return 0;
 		}
-	} else if (v.n && !s->cut) {
+	} else if (v.n && s && !s->cut) {
 		CHECK(buf_put(&s->in, v.p, v.n) == 0);
 		http_stream_event(s, HTTP_EV_BODY);
 	}
