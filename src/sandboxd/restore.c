@@ -116,7 +116,7 @@ void restore_open(struct restore *r, struct vm *v, const struct checkpoint *ck,
 	for (int i = 0; i < F_MAX_; i++) {
 		struct st_req req = { .hdr.op = ST_OPEN };
 
-		if (digests[i]) {
+		if (i != F_OVERLAY) {
 			memcpy(req.digest, digests[i], ST_DIGEST_MAX);
 		} else {
 			req.hdr.op = ST_OVERLAY_NEW;
