@@ -312,6 +312,31 @@ TEST(one_being_loaded_is_waited_for_and_replaced_if_it_fails)
 	fakes_free(f);
 }
 
+TEST(one_that_is_not_loaded_yet_is_taken_as_it_is)
+{
+	struct fakes *f = begin(1);
+	struct outcome o;
+	unsigned opened, spawned;
+
+	fake_ensure(f, SB1, 1, 20000, &o);
+	opened = f->counts[FAKE_STORE][ST_OPEN];
+	f->is_once = true;
+	fake_set(f, FAKE_STORE, ST_OPEN, FAKE_SILENT);
+	while (f->counts[FAKE_STORE][ST_OPEN] < opened + 4)
+		fakes_run_ms(f, 5);
+	spawned = f->counts[FAKE_NODED][NODED_SPAWN_VMM];
+	T_TRUE(f->node->memory_warm_mib > 0);
+	ask_ensure(f, SB2, 1, &o);
+	fakes_until(f, outcome_is_done, &o);
+	T_TRUE(o.is_ok);
+	T_STR(sandbox_get(f->node, SB2)->path, "restore");
+	T_INT(f->counts[FAKE_NODED][NODED_SPAWN_VMM], spawned);
+	T_INT(f->last_load.flags, 0);
+	T_INT(f->node->memory_warm_mib, 0);
+	T_INT(map_len(f->overlays), 2);
+	fakes_free(f);
+}
+
 TEST(create_that_waits_for_one_can_be_ended)
 {
 	struct fakes *f = begin(1);
