@@ -138,6 +138,20 @@ def lint(tally):
             tally.fail("lint: " + row["name"], row["text"])
 
 
+def vm_artifacts(tally):
+    """Kernel, initramfs and disk of `tiny` for the tests that start a VMM themselves, and the
+    balloon module, which no template loads: one test shows what it would do."""
+    out, cache = BUILD / "artifacts", Path("/var/cache/caisson")
+    r = run(["sh", str(TOP / "templates/build"), "tiny", "--out", str(out), "--cache", str(cache), "--guestd",
+             str(BUILD / "release/src/guestd/caisson-guestd")])
+    if r.returncode:
+        tally.fail("artifacts of tiny", r.stdout[-3000:])
+        return
+    for m in cache.glob("kernel/lib/modules/*/kernel/drivers/virtio/virtio_balloon.ko"):
+        (out / m.name).write_bytes(m.read_bytes())
+    os.environ["CAISSON_TEST_ARTIFACTS"] = str(out)
+
+
 def pytest_suites(suites, full, tally):
     folders = [str(TOP / "test" / s) for s in suites if any((TOP / "test" / s).glob("test_*.py"))]
     for s in suites:
@@ -201,7 +215,8 @@ def main():
             tally.fail("install into build/stage", r.stdout[-3000:])
         else:
             if "security" in vm or "e2e" in vm:
-                stage("kernel-facing unit tests (namespaces, VMM)")
+                stage("kernel-facing unit tests (namespaces, VMM, PostgreSQL)")
+                vm_artifacts(tally)
                 meson_suite("release", ["net", "db", "vm"], tally)
             stage("VM suites: " + " ".join(vm))
             pytest_suites(vm, full, tally)

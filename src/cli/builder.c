@@ -133,13 +133,22 @@ static int follow(struct build *b, struct meter *m, int signal_fd)
 	return signo;
 }
 
+/* Shared by all instances of a machine and kept by `down --purge`: what is in it
+ * was fetched from package archives and checked there, and costs minutes. The
+ * builder locks it. */
+static const char *builder_cache(void)
+{
+	const char *dir = getenv("CAISSON_CACHE");
+
+	return dir && *dir == '/' ? dir : "/var/cache/caisson";
+}
+
 int builder_run(const struct stack *s, const char *name, bool refresh,
 		int signal_fd, struct meter *m, char **ret_log, int *ret_signo,
 		struct err *e)
 {
 	owned_str script = xasprintf("%s/templates/build", s->share);
 	owned_str out = builder_out(s, name);
-	owned_str cache = xasprintf("%s/build/cache", s->data);
 	owned_str guestd = xasprintf("%s/caisson-guestd", s->libexec);
 	owned_str unit = xasprintf("template-%s", name);
 	const char *argv[] = { script,
@@ -147,7 +156,7 @@ int builder_run(const struct stack *s, const char *name, bool refresh,
 			       "--out",
 			       out,
 			       "--cache",
-			       cache,
+			       builder_cache(),
 			       "--guestd",
 			       guestd,
 			       "--progress-fd",
