@@ -133,9 +133,9 @@ static int follow(struct build *b, struct meter *m, int signal_fd)
 	return signo;
 }
 
-/* Shared by all instances of a machine and kept by `down --purge`: what is in it
- * was fetched from package archives and checked there, and costs minutes. The
- * builder locks it. */
+/* Shared by all instances of a machine and kept by `down --purge`: what is in
+ * it was fetched from package archives and checked there, and costs minutes.
+ * The builder locks it. */
 static const char *builder_cache(void)
 {
 	const char *dir = getenv("CAISSON_CACHE");
