@@ -12,7 +12,9 @@
 #include "base/own.h"
 #include "net/json.h"
 
-#define REFRESH_MS   1000u
+#define REFRESH_MS 1000u
+/* While no node answers: whoever waits for the first one waits for this. */
+#define SEEK_MS	     100u
 #define ANSWER_MAX   262144u
 #define NODE_CALL_MS 5000u
 
@@ -290,6 +292,25 @@ static void on_timer(struct loop_timer *t)
 	nodes_refresh(container_of(t, struct nodes, timer));
 }
 
+static bool answers(const struct node *n)
+{
+	return n->up && n->seen_ms &&
+	       loop_now_ms(n->nodes->api->loop) - n->seen_ms < NODE_FRESH_MS;
+}
+
+static uint64_t pause_ms(const struct nodes *s)
+{
+	const char *name;
+	void *v;
+	size_t pos = 0;
+
+	while (map_next(s->by_name, &pos, &name, &v)) {
+		if (answers(v))
+			return REFRESH_MS;
+	}
+	return SEEK_MS;
+}
+
 static void on_list(void *arg, const struct pg_result *res, const struct err *e)
 {
 	struct nodes *s = arg;
@@ -302,7 +323,7 @@ static void on_list(void *arg, const struct pg_result *res, const struct err *e)
 	/* a node that left the list stays here, asked for nothing */
 	for (int i = 0; !e && i < pg_rows(res); i++)
 		node_update(s, res, i);
-	loop_timer_set(s->api->loop, &s->timer, REFRESH_MS, on_timer);
+	loop_timer_set(s->api->loop, &s->timer, pause_ms(s), on_timer);
 }
 
 void nodes_refresh(struct nodes *s)
@@ -382,12 +403,6 @@ void node_count(struct node *n, int sandboxes)
 	n->sandboxes += sandboxes;
 	if (n->sandboxes < 0)
 		n->sandboxes = 0;
-}
-
-static bool answers(const struct node *n)
-{
-	return n->up && n->seen_ms &&
-	       loop_now_ms(n->nodes->api->loop) - n->seen_ms < NODE_FRESH_MS;
 }
 
 static void nobody(struct nodes *s, const char *isolation, bool any, bool fits,

@@ -79,6 +79,18 @@ void upstatus_units(const json_t *state, struct buf *out)
 	}
 }
 
+/* Does the API itself reach a node? A row alone takes no sandbox yet. */
+static bool api_has_engine(struct client *cl)
+{
+	owned_json who = NULL;
+	struct fault f;
+	struct err e = { 0 };
+
+	return client_call(cl, CLIENT_CONTROL, "GET", "/v1/whoami", NULL,
+			   API_TIMEOUT_S, &who, NULL, &f, &e) == CLIENT_OK &&
+	       json_array_size(json_object_get(who, "engines")) > 0;
+}
+
 /* The first node that answers, waiting for it a little after a start. */
 static json_t *first_node(struct client *cl, unsigned wait_ms)
 {
@@ -97,7 +109,8 @@ static json_t *first_node(struct client *cl, unsigned wait_ms)
 			return NULL;
 		json_array_foreach(json_object_get(body, "items"), i, n)
 		{
-			if (!json_is_false(json_object_get(n, "alive")))
+			if (!json_is_false(json_object_get(n, "alive")) &&
+			    (api_has_engine(cl) || now_mono_us() >= until))
 				return json_incref(n);
 		}
 		if (now_mono_us() >= until)
