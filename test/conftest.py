@@ -4,6 +4,8 @@ tests neither see nor disturb another one on this machine."""
 
 import json
 import os
+import random
+import re
 import shutil
 import socket
 import subprocess
@@ -55,8 +57,11 @@ class Answer:
 class Instance:
     """One running Caisson and how to talk to it."""
 
-    def __init__(self, root, engine="auto", uid_base=400000, name="caisson-test", extra=()):
+    def __init__(self, root, engine="auto", uid_base=None, name=None, extra=()):
         self.root = Path(root)
+        # Names and uids of its own: two sessions on one machine must not end each other's daemons.
+        name = name or "caisson-test-" + re.sub(r"[^a-z0-9]", "", self.root.name.lower())[-8:]
+        uid_base = uid_base or 300000 + random.randrange(60) * 4096
         self.run_dir, self.data = self.root / "run", self.root / "data"
         self.port, self.data_port = free_port(), free_port()
         self.uid_base, self.name, self.engine, self.extra = uid_base, name, engine, list(extra)

@@ -210,7 +210,7 @@ def main():
     import conftest
     root = tempfile.mkdtemp(prefix="caisson-bench.", dir="/var/tmp")
     os.chmod(root, 0o755)
-    inst, rows = conftest.Instance(root, uid_base=600000, name="caisson-bench"), []
+    inst, rows = conftest.Instance(root), []
     try:
         inst.up()
         inst.cli("template", "build", "base", *inst.where, timeout=1500)

@@ -18,7 +18,7 @@ def other():
         pytest.skip("needs root")
     root = tempfile.mkdtemp(prefix="caisson-test-up.", dir="/var/tmp")
     os.chmod(root, 0o755)
-    i = Instance(root, engine="null", uid_base=500000, name="caisson-test-up")
+    i = Instance(root, engine="null")
     yield i
     i.down(purge=True)
     shutil.rmtree(root, ignore_errors=True)
