@@ -330,7 +330,11 @@ int noded_cleanup(struct noded *n, struct err *e)
 	if (rmdir(slots) < 0 && errno != ENOENT)
 		return err_errno(e, errno, "remove %s: %m", slots);
 	cgroups_close(&n->cgroups);
-	r = cgroups_remove(n->conf.cgroup);
+	/* The kernel says busy for a moment after the last process of a group
+	 * was reaped, longer on a loaded machine. */
+	while ((r = cgroups_remove(n->conf.cgroup)) == -EBUSY &&
+	       now_mono_us() < until)
+		loop_once(n->loop, 20);
 	return r < 0 ? err_errno(e, -r, "remove cgroup %s: %m", n->conf.cgroup)
 		     : 0;
 }
