@@ -50,6 +50,19 @@ static void link_as(const char *target, const char *name)
 	T_INT(symlink(target, path), 0);
 }
 
+/* In a chroot that is no mount itself, the root's propagation cannot be
+ * changed: there the folder around the new root becomes a private mount. */
+static int keep_mounts_here(void)
+{
+	const char *around = test_tmpdir();
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
+		return 0;
+	return mount(around, around, NULL, MS_BIND, NULL) < 0
+		   ? -1
+		   : mount(NULL, around, NULL, MS_PRIVATE, NULL);
+}
+
 /* A root like a fresh Debian's, in a plain folder; the caller's mount namespace
  * is its own. */
 static int small_root(const char *noded)
@@ -62,8 +75,7 @@ static int small_root(const char *noded)
 	const char *const same[] = { build, test_tmpdir() };
 	struct err e = { 0 };
 
-	if (unshare(CLONE_NEWNS) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (unshare(CLONE_NEWNS) < 0 || keep_mounts_here() < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(rec); i++) {
 		owned_str to = xasprintf("%s%s", root, rec[i]);
