@@ -82,13 +82,15 @@ static int arrange(struct jail *j)
 	if (r < 0)
 		return r;
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0 || dup3(null, SAFE_FD + 63, O_CLOEXEC) < 0)
+	if (null < 0)
 		return -errno;
-	if (null != 0 && dup3(SAFE_FD + 63, 0, 0) < 0)
-		return -errno;
-	if (null != 1 && dup3(SAFE_FD + 63, 1, 0) < 0)
-		return -errno;
-	if (dup3(j->stderr_fd, 2, 0) < 0)
+	/* like all the others: any fixed number may be one of theirs, once a
+	 * noded holds many slots */
+	r = lift(&null);
+	if (r < 0)
+		return r;
+	if (dup3(null, 0, 0) < 0 || dup3(null, 1, 0) < 0 ||
+	    dup3(j->stderr_fd, 2, 0) < 0)
 		return -errno;
 	for (size_t i = 0; i < j->n_fds; i++)
 		if (dup3(j->fds[i], 3 + (int)i, 0) < 0)

@@ -483,6 +483,17 @@ TEST(many_slots_at_once)
 	node_end();
 }
 
+/* Each slot adds descriptors to noded; at one count or another they meet every
+ * number that the child's arrangement uses. */
+TEST(a_process_is_complete_however_many_slots_there_are)
+{
+	node_start();
+	for (unsigned i = 0; i < 40; i++)
+		T_HAS(jailed_says(i, "facts", NULL), " fds=8 ");
+	T_INT(ask_list(), 40);
+	node_end();
+}
+
 /* Where a chroot is no mount, neither pivot_root nor a change of propagation
  * works from within it. */
 TEST(everything_works_in_a_chroot)
