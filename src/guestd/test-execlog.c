@@ -254,6 +254,24 @@ TEST(log_goes_on_after_everything_was_dropped)
 	execlog_fini(&l);
 }
 
+TEST(a_dropped_chunk_is_not_searched_again)
+{
+	struct execlog l;
+	char text[8] = "";
+
+	execlog_init(&l, 8192, NULL);
+	put(&l, EXEC_STDOUT, "gone");
+	T_INT(read_all(&l, 0, text, sizeof(text)), 4);
+	T_TRUE(l.memo_chunk);
+	execlog_drop_all(&l);
+	/* the next chunk may well lie at the same address */
+	T_TRUE(!l.memo_chunk);
+	put(&l, EXEC_STDOUT, "here");
+	T_INT(read_all(&l, 4, text, sizeof(text)), 4);
+	T_STR(text, "here");
+	execlog_fini(&l);
+}
+
 TEST(reserve_without_commit_changes_nothing)
 {
 	struct execlog l;
