@@ -7,12 +7,16 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/if_ether.h>
 
 #include "base/own.h"
+#include "base/text.h"
 #include "noded/test-node.h"
 
 #define WAIT_MS 5000
@@ -181,6 +185,29 @@ static void expect_dropped(const struct frame *f)
 	expect_reset(50123);
 }
 
+/* Does the slot's kernel keep parts of packets and wait for the others? */
+static bool keeps_fragments(void)
+{
+	owned_str path = xasprintf("%s/slots/0/netns", node_run);
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		char *text = NULL;
+
+		if (fd < 0 || setns(fd, CLONE_NEWNET) < 0 ||
+		    file_read("/proc/self/net/sockstat", 4096, &text, NULL,
+			      NULL) < 0 ||
+		    !strstr(text, "FRAG: inuse "))
+			_exit(2);
+		_exit(!strstr(text, "FRAG: inuse 0 "));
+	}
+	T_TRUE(pid > 0 && waitpid(pid, &status, 0) == pid);
+	T_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+	return WEXITSTATUS(status) == 1;
+}
+
 TEST(tcp_is_reset_at_once)
 {
 	struct frame f = tcp_syn(50000);
@@ -330,6 +357,17 @@ TEST(fragments_are_dropped)
 	expect_dropped(&f);
 	f.frag = 1; /* not the first */
 	expect_dropped(&f);
+	end();
+}
+
+TEST(fragments_are_not_kept)
+{
+	struct frame f = tcp_syn(50000);
+
+	begin();
+	f.frag = 0x2000;
+	expect_dropped(&f);
+	T_TRUE(!keeps_fragments());
 	end();
 }
 
