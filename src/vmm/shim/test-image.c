@@ -348,6 +348,38 @@ TEST(layer_image_holds_the_changed_pages)
 	ram_drop(&child);
 }
 
+TEST(pages_near_each_other_are_one_run)
+{
+	struct ram r = ram_new(), child = ram_new();
+	int fd = base_file(1000, O_RDONLY), file = base_file(0, O_RDWR), ro;
+	struct shim_image_done done;
+	struct shim_run runs[16];
+	char path[64];
+
+	if (r.pagemap < 0)
+		test_skip("no /proc/self/pagemap");
+	T_INT(ram_map(&r, fd, NULL, 0), 0);
+	/* the unchanged pages between them are part of it */
+	for (uint64_t i = 100; i < 140; i += 10)
+		memset(r.base + i * PAGE, 0xab, PAGE);
+	image(&r, file, false, &done, runs, 16);
+	T_INT(done.r, 0);
+	T_INT(done.n_runs, 1);
+	T_INT(runs[0].offset, 100 * PAGE);
+	T_INT(runs[0].length, 31 * PAGE);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	ro = open(path, O_RDONLY | O_CLOEXEC);
+	T_INT(ram_map(&child, fd, NULL, 0), 0);
+	T_INT(ram_map(&child, ro, runs, done.n_runs), 0);
+	T_TRUE(memcmp(child.base, r.base, LEN) == 0);
+	close(ro);
+	close(fd);
+	close(file);
+	ram_drop(&r);
+	ram_drop(&child);
+}
+
 TEST(both_scanners_agree)
 {
 	static struct shim_run fast[SHIM_MAPS_MAX], slow[SHIM_MAPS_MAX];
