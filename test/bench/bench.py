@@ -167,9 +167,9 @@ NAMES = ["create_running", "create_running.c10", "create_first_command", "create
 
 
 def conditions(inst):
-    node = json.loads(inst.cli("node", "ls", "--json").stdout)["items"][0]
+    engine = inst.json("node", "ls")[0]["engine"]
     cpu = next((l.split(":")[1].strip() for l in Path("/proc/cpuinfo").read_text().splitlines() if l.startswith("model name")), "?")
-    return (f"template base from its checkpoint, API by HTTP/1.1 on loopback, engine {node['engine']}, isolation {node['isolation']}, "
+    return (f"template base from its checkpoint, API by HTTP/1.1 on loopback, engine {engine['name']}, isolation {engine['isolation']}, "
             f"{os.cpu_count()} cpus ({cpu}), Linux {platform.release()}, load {os.getloadavg()[0]:.2f} at start")
 
 
