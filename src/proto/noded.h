@@ -11,7 +11,7 @@
  * the VMM's uid can create nothing in any directory):
  *   qmp chan ctl serial  listening stream sockets, inherited by the VMM; only
  *                        the slot's monitor uid may connect
- *   mon                  listening seqpacket socket, inherited by the monitor;
+ *   mon                  made at SPAWN_MONITOR: listening seqpacket socket;
  *                        only caisson-node may connect
  *   netns                bind mount that keeps the slot's network namespace
  * and its processes in the cgroup CGROUP/slot-N/{vmm,monitor} (v2 hierarchy).
@@ -29,7 +29,9 @@ enum noded_op {
 	NODED_HELLO = 1,
 	NODED_SLOT_CREATE,   /* namespace, tap, rules, sockets, cgroup, dirs */
 	NODED_SPAWN_MONITOR, /* may be repeated after the old one is gone */
-	NODED_SPAWN_VMM,     /* fds: sealed argv memfd, then 0..4 extra */
+	/* fds: argv memfd (all seals; NUL-terminated strings, argv[0] first, at
+	 * most 64 KiB and 256 of them), then 0..4 extra */
+	NODED_SPAWN_VMM,
 	NODED_KILL,
 	NODED_SLOT_DESTROY, /* kill, wait until empty, remove everything */
 	NODED_LIST,
