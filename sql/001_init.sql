@@ -7,10 +7,11 @@
 -- its row in caisson.schema_migrations, under pg_advisory_lock(1128352083).
 -- A file that was applied is never changed afterwards.
 --
--- Desired state is here; everything else can die. Intents (the wish of a
--- client and its operation) commit synchronously; observations (what a node
--- reported) do not, because the node can repeat them. Nothing in here NOTIFYs:
--- it would take a database-wide lock across every commit a client waits for.
+-- Desired state is here; everything else can die. Whatever a client may be told
+-- commits synchronously: intents, and the observed states that answer them.
+-- Heartbeats, leases and progress do not, because they are repeated. Nothing
+-- in here NOTIFYs: it would take a database-wide lock across every commit a
+-- client waits for.
 
 DO $$
 BEGIN

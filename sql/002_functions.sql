@@ -473,7 +473,8 @@ BEGIN
 END $$;
 
 -- What the node answered to operation p_op of generation p_generation.
--- p_observed: running | ended | failed. Asynchronous commit. Ignored
+-- p_observed: running | ended | failed. Commits synchronously: a state that a
+-- client was told must not be taken back by a crash of the database. Ignored
 -- (applied = false) when the sandbox has moved on: another generation, or
 -- final already. Used by the API (with its tenant) and by the controller (with
 -- p_tenant NULL). Always answers with the rows as they are now.
@@ -487,7 +488,6 @@ DECLARE
 	o caisson.operations;
 	fresh boolean;
 BEGIN
-	PERFORM set_config('synchronous_commit', 'off', true);
 	PERFORM caisson.scope(coalesce(p_tenant, ''));
 	SELECT * INTO o FROM caisson.operations x WHERE x.id = p_op;
 	SELECT * INTO s FROM caisson.sandboxes x WHERE x.id = o.sandbox

@@ -167,8 +167,9 @@ $$;
 -- p_observed: ended, or lost with p_reason node_lost. Ends the row and what is
 -- active: an end succeeds, everything else fails. Absent from the list of a
 -- node that lives, while its end is wanted, is ended, whatever the caller
--- concluded from an older row. Asynchronous commit. false: the row was final
--- already, lives elsewhere, or is unknown; nothing changed.
+-- concluded from an older row. Commits synchronously: a final state that a
+-- client was told stays. false: the row was final already, lives elsewhere, or
+-- is unknown; nothing changed.
 CREATE FUNCTION caisson.sandbox_gone(p_node text, p_id text,
 	p_observed text, p_reason text, p_detail text)
 RETURNS boolean
@@ -178,7 +179,6 @@ DECLARE
 	v_reason text;
 	v_observed text := p_observed;
 BEGIN
-	PERFORM set_config('synchronous_commit', 'off', true);
 	SELECT * INTO s FROM caisson.sandboxes x
 		WHERE x.id = p_id AND x.node = p_node FOR UPDATE;
 	IF NOT FOUND OR caisson.is_final(s.observed) THEN

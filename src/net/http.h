@@ -195,6 +195,24 @@ void http_stream_end(struct http_stream *s);
  * from the loop. */
 void http_stream_reset(struct http_stream *s);
 
+/* ---- switching protocols (HTTP/1.1 only; RFC 9110 §7.8) ---- */
+
+/* Server: the one token of Upgrade if the request asks to switch (Connection
+ * names it, no body), else NULL. On HTTP/2 always NULL: extended CONNECT is not
+ * offered, so browsers open such connections over HTTP/1.1. */
+const char *http_stream_upgrade(const struct http_stream *s);
+/* Server: answer 101 with head's fields (Upgrade and Connection are added).
+ * From then on the stream carries raw bytes both ways through peek, consume,
+ * write, room and end (half-close); eof = the peer has half-closed. */
+void http_stream_switch(struct http_stream *s, const struct http_head *head);
+/* Client: ask to switch. on_head with 101: raw bytes as above. Any other status:
+ * an ordinary answer. *head without Upgrade and Connection, they are added. */
+struct http_stream *http_conn_switch(struct http_conn *c,
+				     const struct http_head *head,
+				     const char *protocol,
+				     const struct http_handler *h, void *owner,
+				     struct err *e);
+
 /* ---- helpers ---- */
 
 /* Collect a body up to max bytes, then call done(owner of collect, body, n, e):
