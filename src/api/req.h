@@ -19,10 +19,17 @@
 
 #define REQ_BODY_MAX 1048576u
 
+/* What a narrowed token may touch: one sandbox, some kinds of calls. */
+struct scope {
+	char sandbox[32]; /* "": not narrowed */
+	unsigned allow;	  /* bits of enum allow */
+};
+
 struct principal {
 	char key[32], tenant[32], project[32];
 	char name[128]; /* of the key */
 	enum role role;
+	struct scope scope;
 };
 
 struct req {

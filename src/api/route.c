@@ -26,6 +26,67 @@ bool role_parse(const char *name, enum role *ret)
 	return false;
 }
 
+static const struct {
+	unsigned bit;
+	const char *name;
+} allows[] = {
+	{ ALLOW_EXEC, "exec" },
+	{ ALLOW_FILES, "files" },
+	{ ALLOW_PORTS, "ports" },
+	{ ALLOW_END, "end" },
+};
+
+const char *allow_name(unsigned bit)
+{
+	for (size_t i = 0; i < sizeof(allows) / sizeof(allows[0]); i++)
+		if (allows[i].bit == bit)
+			return allows[i].name;
+	return NULL;
+}
+
+bool allow_parse(const char *name, unsigned *ret)
+{
+	for (size_t i = 0; i < sizeof(allows) / sizeof(allows[0]); i++)
+		if (strcmp(allows[i].name, name) == 0) {
+			*ret = allows[i].bit;
+			return true;
+		}
+	return false;
+}
+
+unsigned route_allow(const struct route *r)
+{
+	static const struct {
+		const char *path;   /* and everything below it */
+		const char *method; /* NULL = all, and below; else this only */
+		unsigned bit;
+	} rules[] = {
+		{ "/v1/whoami", "GET", ALLOW_ANY },
+		{ "/v1/sandboxes/{id}", "GET", ALLOW_ANY },
+		{ "/v1/sandboxes/{id}", "DELETE", ALLOW_END },
+		{ "/v1/sandboxes/{id}/metrics", "GET", ALLOW_ANY },
+		{ "/v1/sandboxes/{id}/execs", NULL, ALLOW_EXEC },
+		{ "/v1/sandboxes/{id}/run", NULL, ALLOW_EXEC },
+		{ "/v1/execs/{ex}", NULL, ALLOW_EXEC },
+		{ "/v1/sandboxes/{id}/files", NULL, ALLOW_FILES },
+		{ "/v1/sandboxes/{id}/archive", NULL, ALLOW_FILES },
+		{ "/v1/sandboxes/{id}/watch", NULL, ALLOW_FILES },
+		{ "/v1/sandboxes/{id}/ports", NULL, ALLOW_PORTS },
+	};
+
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		size_t n = strlen(rules[i].path);
+
+		if (strncmp(r->path, rules[i].path, n) != 0)
+			continue;
+		if (rules[i].method ? r->path[n] == '\0' &&
+					  !strcmp(r->method, rules[i].method)
+				    : r->path[n] == '\0' || r->path[n] == '/')
+			return rules[i].bit;
+	}
+	return 0;
+}
+
 /* One segment of the path against one of the template. */
 static bool match_segment(const char *t, size_t n_t, const char *p, size_t n_p,
 			  struct route_params *ret, bool *ret_bad)

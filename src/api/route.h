@@ -25,6 +25,16 @@ enum role {	       /* each includes those before it */
 	    ROLE_MAX_,
 };
 
+/* What a narrowed token may carry (POST /v1/tokens). */
+enum allow {
+	ALLOW_EXEC = 1,
+	ALLOW_FILES = 2,
+	ALLOW_PORTS = 4,
+	ALLOW_END = 8,
+	/* of a route only: any token of the sandbox may */
+	ALLOW_ANY = 16,
+};
+
 enum side { SIDE_CONTROL = 1, SIDE_DATA = 2 };
 
 struct route {
@@ -69,6 +79,14 @@ enum route_result route_match(const struct route *table, size_t n_table,
 			      char allow[ROUTE_ALLOW_MAX]);
 /* NULL if the template has no such parameter. */
 const char *route_param(const struct route_params *p, const char *name);
+
+/* The bit that a narrowed token needs for this route; 0: no narrowed token is
+ * let in. Follows from the path, so that a new route below a known one is in
+ * the right class, and any other is closed. */
+unsigned route_allow(const struct route *r);
+/* "exec", "files", "ports", "end"; NULL for ALLOW_ANY and what is no bit. */
+const char *allow_name(unsigned bit);
+bool allow_parse(const char *name, unsigned *ret);
 
 const char *role_name(enum role r);
 bool role_parse(const char *name, enum role *ret); /* not "open" */
