@@ -191,6 +191,10 @@ void http_stream_reply(struct http_stream *s, int status,
 size_t http_stream_write(struct http_stream *s, const void *p, size_t n);
 size_t http_stream_room(const struct http_stream *s);
 void http_stream_end(struct http_stream *s);
+/* Server, before the response's head: the end of the response does not end the
+ * stream (half-close); it is over when the request was read to its end, too. A
+ * peer that never ends its side is the caller's to reset. */
+void http_stream_duplex(struct http_stream *s);
 /* Cut the stream (RST_STREAM, or the HTTP/1 connection). on_close follows
  * from the loop. */
 void http_stream_reset(struct http_stream *s);

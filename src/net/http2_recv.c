@@ -272,7 +272,7 @@ static void on_sent_end(struct http_stream *s)
 {
 	s->out_done = true;
 	/* answered without the rest of the request: tell him to stop */
-	if (s->conn->is_server && !s->in_end)
+	if (s->conn->is_server && !s->in_end && !s->duplex)
 		h2_submit_reset(s, NGHTTP2_NO_ERROR);
 	http_stream_check(s);
 }

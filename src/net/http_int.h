@@ -73,6 +73,7 @@ struct http_stream {
 	bool closed;	    /* on_close was called */
 	bool deferred;	    /* HTTP/2: nghttp2 waits for body bytes */
 	bool own_reset;	    /* HTTP/2: RST_STREAM was our wish */
+	bool duplex;	    /* server: lives on until the request's end */
 	bool proto_gone;    /* the protocol does not know it any more */
 };
 

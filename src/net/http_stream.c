@@ -86,7 +86,8 @@ void http_stream_check(struct http_stream *s)
 {
 	if (s->cut || s->complete || s->closed || !s->out_done)
 		return;
-	if (!s->conn->is_server && (!s->in_end || buf_len(&s->in)))
+	if ((!s->conn->is_server || s->duplex) &&
+	    (!s->in_end || buf_len(&s->in)))
 		return;
 	s->complete = true;
 	http_stream_event(s, HTTP_EV_CLOSE);
@@ -136,7 +137,7 @@ static unsigned next_event(struct http_stream *s)
 {
 	unsigned ev;
 
-	if (s->cut || (s->complete && s->conn->is_server))
+	if (s->cut || (s->complete && s->conn->is_server && !s->duplex))
 		s->events &= HTTP_EV_CLOSE;
 	ev = s->events & -s->events; /* the lowest: they are in order */
 	s->events &= ~ev;
@@ -336,6 +337,12 @@ void http_stream_end(struct http_stream *s)
 	s->want_room = false;
 	s->conn->proto->wake(s);
 	http_conn_kick(s->conn);
+}
+
+void http_stream_duplex(struct http_stream *s)
+{
+	CHECK(s->conn->is_server && !s->out_begun);
+	s->duplex = true;
 }
 
 void http_stream_reset(struct http_stream *s)
