@@ -159,6 +159,18 @@ def cgroup_root():
     return p if p.exists() else Path("/sys/fs/cgroup")
 
 
+def daemon_pid(caisson, name):
+    for p in (cgroup_root() / caisson.name / "daemons").rglob("cgroup.procs"):
+        for pid in p.read_text().split():
+            try:
+                exe = os.readlink(f"/proc/{pid}/exe")
+            except OSError:
+                continue
+            if Path(exe.removesuffix(" (deleted)")).name == name:
+                return int(pid)
+    return None
+
+
 def wait_for(what, probe, limit_s=PATIENCE_S, step_s=0.1):
     """Poll until probe() is true; its last value. Fails with `what` after the limit."""
     end = time.monotonic() + limit_s

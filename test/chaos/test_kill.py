@@ -3,23 +3,10 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from conftest import cgroup_root, wait_for
-
-
-def daemon_pid(caisson, name):
-    for p in (cgroup_root() / caisson.name / "daemons").rglob("cgroup.procs"):
-        for pid in p.read_text().split():
-            try:
-                exe = os.readlink(f"/proc/{pid}/exe")
-            except OSError:
-                continue
-            if Path(exe.removesuffix(" (deleted)")).name == name:
-                return int(pid)
-    return None
+from conftest import daemon_pid, wait_for
 
 
 @pytest.mark.parametrize("name", ["caisson-sandboxd", "caisson-noded", "caisson-storaged", "caisson-api", "caisson-controller"])
