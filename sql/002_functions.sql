@@ -576,7 +576,8 @@ $$;
 CREATE FUNCTION caisson.operations_renew(p_owner text, p_lease_s integer)
 RETURNS integer
 LANGUAGE sql SECURITY DEFINER SET search_path = caisson, pg_temp
-SET synchronous_commit = off AS $$
+AS $$
+	SELECT set_config('synchronous_commit', 'off', true);
 	WITH u AS (UPDATE caisson.operations o
 		SET lease_until = now() + p_lease_s * interval '1 second'
 		WHERE o.owner = p_owner AND o.state = 'running'
@@ -590,7 +591,8 @@ CREATE FUNCTION caisson.operation_release(p_op text, p_owner text,
 	p_delay_s integer)
 RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = caisson, pg_temp
-SET synchronous_commit = off AS $$
+AS $$
+	SELECT set_config('synchronous_commit', 'off', true);
 	UPDATE caisson.operations o
 		SET owner = NULL, state = 'pending',
 		    lease_until = now() + p_delay_s * interval '1 second'
@@ -702,7 +704,8 @@ END $$;
 CREATE FUNCTION caisson.operation_progress(p_op text, p_progress jsonb)
 RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = caisson, pg_temp
-SET synchronous_commit = off AS $$
+AS $$
+	SELECT set_config('synchronous_commit', 'off', true);
 	UPDATE caisson.operations o SET progress = p_progress
 		WHERE o.id = p_op AND o.state = 'running'
 $$;

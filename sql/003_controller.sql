@@ -119,7 +119,8 @@ END $$;
 CREATE FUNCTION caisson.node_events_done(p_name text, p_incarnation text,
 	p_after bigint)
 RETURNS void
-LANGUAGE sql SET synchronous_commit = off AS $$
+LANGUAGE sql AS $$
+	SELECT set_config('synchronous_commit', 'off', true);
 	UPDATE caisson.nodes n SET events_after = p_after
 		WHERE n.name = p_name AND n.incarnation = p_incarnation
 $$;
