@@ -90,6 +90,8 @@ root_make()
 	}
 	debian_npm "$1"
 	rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"
+	# made when the package is configured; they would be every sandbox's
+	rm -f "$1"/etc/ssh/ssh_host_*
 	rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin \
 		"$1"/var/log/*.log "$1"/var/log/apt "$1"/var/cache/ldconfig/*
 	mkdir -p "$1/var/lib/apt/lists/partial"
