@@ -23,22 +23,31 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 
+import exec_bench  # noqa: E402
+
+
 class Api(threading.local):
     """One kept-alive connection per thread and listener: what a client library does."""
 
     def __init__(self, inst):
         self.inst, self.conns = inst, {}
 
+    def conn(self, port):
+        return self.conns.setdefault(port, http.client.HTTPConnection("127.0.0.1", port, timeout=180))
+
     def call(self, method, path, body=None, data=False):
+        status, _, raw = self.call_full(method, path, body, data)
+        return status, raw
+
+    def call_full(self, method, path, body=None, data=False):
         port = self.inst.data_port if data else self.inst.port
         for attempt in (0, 1):
-            c = self.conns.get(port) or http.client.HTTPConnection("127.0.0.1", port, timeout=180)
-            self.conns[port] = c
+            c = self.conn(port)
             try:
                 c.request(method, path, json.dumps(body) if body is not None else None,
                           {"Authorization": "Bearer " + self.inst.key_cached, "Content-Type": "application/json"})
                 r = c.getresponse()
-                return r.status, r.read()
+                return r.status, r.headers, r.read()
             except (OSError, http.client.HTTPException):
                 self.conns.pop(port, None)
                 if attempt:
@@ -163,7 +172,7 @@ def show(r):
 
 
 NAMES = ["create_running", "create_running.c10", "create_first_command", "create_first_command.c10", "exec_true", "exec_true.c10",
-         "channel_rtt", "channel_rtt.c10", "end", "end.c10", "idle_private_mib", "idle_cpu_pct"]
+         "channel_rtt", "channel_rtt.c10", "end", "end.c10", "idle_private_mib", "idle_cpu_pct", *exec_bench.ROWS]
 
 
 def conditions(inst):
@@ -229,7 +238,26 @@ def main():
     sys.exit(1 if any(r["failures"] for r in rows) else 0)
 
 
+def exec_row(b, name, a, cond):
+    """A row of exec_bench: one sandbox, used for all rounds."""
+    unit, what = exec_bench.ROWS[name]
+    b.sb = b.create()
+    for _ in range(3):
+        b.exec(b.sb, "true")
+    eb = exec_bench.ExecBench(b)
+    exec_bench.prepare(eb, name)
+    threads = 64 if name.endswith(".c64") else 1
+    n = 5 if unit == "MB/s" else a.n * (10 if name == "exec_attach_rtt" else 2 if threads > 1 else 1)
+    fn = b.exec_true if threads > 1 else getattr(eb, name.replace(".", "_"))
+    try:
+        return measure(name, unit, fn, n, threads, f"{cond}; {what}")
+    finally:
+        b.end(b.sb)
+
+
 def one_row(b, inst, name, a, cond):
+    if name in exec_bench.ROWS:
+        return exec_row(b, name, a, cond)
     if name.startswith("idle_"):
         return idle(b, inst, name, 5, cond)
     base, threads = name.removesuffix(".c10"), 10 if name.endswith(".c10") else 1
