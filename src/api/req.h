@@ -19,17 +19,22 @@
 
 #define REQ_BODY_MAX 1048576u
 
-/* What a narrowed token may touch: one sandbox, some kinds of calls. */
+/* What a narrowed token may touch: one sandbox, some kinds of calls; or one
+ * exec. Both names "": not narrowed. */
 struct scope {
-	char sandbox[32]; /* "": not narrowed */
-	unsigned allow;	  /* bits of enum allow */
+	char sandbox[32];
+	unsigned allow; /* bits of enum allow */
+	char exec[32];
+	bool watch; /* exec: may only watch */
 };
 
 struct principal {
 	char key[32], tenant[32], project[32];
-	char name[128]; /* of the key */
+	char prefix[16]; /* the key's public first characters */
+	char name[128];	 /* of the key */
 	enum role role;
 	struct scope scope;
+	int64_t exp_s; /* of a narrowed token, Unix seconds; else 0 */
 };
 
 struct req {
@@ -56,6 +61,9 @@ struct req {
 	void (*on_body)(struct req *r);
 	void (*on_writable)(struct req *r);
 	void (*on_close)(struct req *r);
+	/* The key was revoked, or the token ran out. NULL: the stream is cut.
+	 */
+	void (*on_revoked)(struct req *r, const char *reason);
 	void *state;
 	void (*drop)(struct req *r); /* frees state, when all is over */
 };
