@@ -52,7 +52,7 @@ static void check_round_trip(const struct http_head *h,
 
 	buf_init(&out, 0);
 	http_head_init(&again);
-	CHECK(http1_put_request(&out, h, m->framing) == 0);
+	CHECK(http1_put_request(&out, h, m->framing, NULL) == 0);
 	n = http1_scan(&scan, buf_data(&out), buf_len(&out), 4 * HEAD_MAX);
 	CHECK(n == (ssize_t)buf_len(&out));
 	/* what was accepted is not refused when it is written again */

@@ -193,7 +193,8 @@ size_t http_stream_room(const struct http_stream *s);
 void http_stream_end(struct http_stream *s);
 /* Server, before the response's head: the end of the response does not end the
  * stream (half-close); it is over when the request was read to its end, too. A
- * peer that never ends its side is the caller's to reset. */
+ * peer that never ends its side is the caller's to reset. HTTP/2 and streams
+ * that switched only; HTTP/1.1 ends the stream with the response. */
 void http_stream_duplex(struct http_stream *s);
 /* Cut the stream (RST_STREAM, or the HTTP/1 connection). on_close follows
  * from the loop. */
@@ -209,8 +210,9 @@ const char *http_stream_upgrade(const struct http_stream *s);
  * From then on the stream carries raw bytes both ways through peek, consume,
  * write, room and end (half-close); eof = the peer has half-closed. */
 void http_stream_switch(struct http_stream *s, const struct http_head *head);
-/* Client: ask to switch. on_head with 101: raw bytes as above. Any other status:
- * an ordinary answer. *head without Upgrade and Connection, they are added. */
+/* Client: ask to switch. on_head with 101: raw bytes as above. Any other
+ * status: an ordinary answer. *head without Upgrade and Connection, they are
+ * added. */
 struct http_stream *http_conn_switch(struct http_conn *c,
 				     const struct http_head *head,
 				     const char *protocol,

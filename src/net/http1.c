@@ -161,7 +161,8 @@ struct parse {
 	struct view te;
 	size_t bytes;
 	size_t n_fields;
-	unsigned n_host, n_length, n_te;
+	unsigned n_host, n_length, n_te, n_upgrade;
+	bool connection_upgrade; /* Connection names Upgrade */
 };
 
 static int refuse(struct parse *p, int status, const char *why)
@@ -203,10 +204,24 @@ static int on_connection(struct parse *p, struct view value)
 	while (next_item(&value, &item)) {
 		if (view_eq_nocase(item, "close"))
 			p->msg->close = true;
+		else if (view_eq_nocase(item, "upgrade"))
+			p->connection_upgrade = true;
 		else if (item.n && !http1_is_token(item.p, item.n))
 			return refuse(p, 400, "malformed Connection field");
 	}
 	return 0;
+}
+
+/* Several offers, or one that is no name, are as none: a server may ignore
+ * Upgrade, and chooses nothing for the client. */
+static void on_upgrade(struct parse *p, struct view value)
+{
+	if (p->n_upgrade++ || value.n > HTTP1_UPGRADE_MAX ||
+	    !http1_is_token(value.p, value.n)) {
+		p->msg->upgrade[0] = 0;
+		return;
+	}
+	memcpy(p->msg->upgrade, value.p, value.n);
 }
 
 /* Fields that decide how the message is read. */
@@ -236,6 +251,8 @@ static int on_framing_field(struct parse *p, struct view name,
 		if (!view_eq_nocase(value, "100-continue"))
 			return refuse(p, 417, "unknown expectation");
 		p->msg->expect = true;
+	} else if (view_eq(name, "upgrade")) {
+		on_upgrade(p, value);
 	}
 	return 0;
 }
@@ -370,6 +387,9 @@ static int judge_framing(struct parse *p)
 	} else if (p->n_length) {
 		m->framing = m->length ? HTTP1_LENGTH : HTTP1_NONE;
 	}
+	/* a body would have to come before the other protocol's bytes */
+	if (!p->connection_upgrade || m->framing != HTTP1_NONE)
+		m->upgrade[0] = 0;
 	return 0;
 }
 

@@ -27,6 +27,7 @@
 
 #define HTTP1_LINE_MAX	  8192u /* request or status line */
 #define HTTP1_TRAILER_MAX 8192u /* discarded trailer section */
+#define HTTP1_UPGRADE_MAX 32u	/* name of a protocol to switch to */
 
 /* ---- heads ---- */
 
@@ -54,6 +55,9 @@ struct http1_msg {
 	uint64_t length; /* HTTP1_LENGTH */
 	bool close;	 /* Connection: close */
 	bool expect;	 /* Expect: 100-continue */
+	/* The one protocol of Upgrade, if Connection names that field and there
+	 * is no body; else empty. */
+	char upgrade[HTTP1_UPGRADE_MAX + 1];
 };
 
 /*
@@ -82,11 +86,15 @@ int http1_parse_response(const uint8_t *p, size_t n, const char *method,
 
 /*
  * Append a head with its empty line. Connection-level fields of h are skipped:
- * framing and close decide them. HTTP1_LENGTH adds `content-length: 0` if h has
- * none; HTTP1_CHUNKED drops a content-length. 0 or -ENOBUFS.
+ * framing, close and upgrade (a protocol, or NULL) decide them. HTTP1_LENGTH
+ * adds `content-length: 0` if h has none; HTTP1_CHUNKED drops a content-length.
+ * 0 or -ENOBUFS.
  */
 int http1_put_request(struct buf *out, const struct http_head *h,
-		      enum http1_framing framing);
+		      enum http1_framing framing, const char *upgrade);
+/* 101, whatever h's status. */
+int http1_put_switch(struct buf *out, const struct http_head *h,
+		     const char *upgrade);
 int http1_put_response(struct buf *out, const struct http_head *h,
 		       enum http1_framing framing, bool close);
 const char *http1_reason(int status);

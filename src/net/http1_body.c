@@ -148,6 +148,7 @@ const char *http1_reason(int status)
 		const char *reason;
 	} table[] = {
 		{ 100, "Continue" },
+		{ 101, "Switching Protocols" },
 		{ 200, "OK" },
 		{ 201, "Created" },
 		{ 202, "Accepted" },
@@ -179,6 +180,7 @@ const char *http1_reason(int status)
 		{ 421, "Misdirected Request" },
 		{ 422, "Unprocessable Content" },
 		{ 425, "Too Early" },
+		{ 426, "Upgrade Required" },
 		{ 428, "Precondition Required" },
 		{ 429, "Too Many Requests" },
 		{ 431, "Request Header Fields Too Large" },
@@ -234,8 +236,15 @@ static int put_fields(struct buf *out, const struct http_head *h,
 	return r;
 }
 
+static int put_upgrade(struct buf *out, const char *upgrade)
+{
+	int r = put_field(out, "connection", "Upgrade");
+
+	return r ? r : put_field(out, "upgrade", upgrade);
+}
+
 int http1_put_request(struct buf *out, const struct http_head *h,
-		      enum http1_framing framing)
+		      enum http1_framing framing, const char *upgrade)
 {
 	int r = buf_printf(out, "%s %s HTTP/1.1\r\n", h->method, h->path);
 
@@ -244,6 +253,20 @@ int http1_put_request(struct buf *out, const struct http_head *h,
 			      h->authority ? h->authority : HTTP_AUTHORITY);
 	if (r == 0)
 		r = put_fields(out, h, framing);
+	if (r == 0 && upgrade)
+		r = put_upgrade(out, upgrade);
+	return r ? r : buf_puts(out, "\r\n");
+}
+
+int http1_put_switch(struct buf *out, const struct http_head *h,
+		     const char *upgrade)
+{
+	int r = buf_printf(out, "HTTP/1.1 101 %s\r\n", http1_reason(101));
+
+	if (r == 0)
+		r = put_upgrade(out, upgrade);
+	if (r == 0)
+		r = put_fields(out, h, HTTP1_NONE);
 	return r ? r : buf_puts(out, "\r\n");
 }
 

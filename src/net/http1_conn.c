@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/own.h"
 #include "net/http1.h"
@@ -39,6 +40,7 @@ struct h1 {
 	bool expect;   /* 100 Continue is due */
 	bool last;     /* no exchange after this one */
 	bool no_reuse; /* client: the connection cannot take another */
+	char *upgrade; /* client: what cur asked to switch to */
 };
 
 static struct h1 *h1_of(const struct http_conn *c)
@@ -111,6 +113,7 @@ static void end_response(struct http_conn *c)
 
 	h->cur = NULL;
 	s->out_done = true;
+	s->duplex = false;
 	http_stream_check(s);
 	if (h->last)
 		http_conn_finish(c, NULL);
@@ -141,6 +144,10 @@ static void end_body(struct http_conn *c)
 	struct h1 *h = h1_of(c);
 
 	h->body_active = false;
+	if (c->switched) {
+		http_stream_end_in(h->cur);
+		return;
+	}
 	if (h->discard) {
 		h->discard = false;
 		c->head_ms = 0;
@@ -166,11 +173,30 @@ static void on_request(struct http_conn *c, struct http_head *head,
 	h->cur = s;
 	h->last = m->close || c->draining;
 	h->expect = m->expect && m->framing != HTTP1_NONE;
+	if (m->upgrade[0]) {
+		s->upgrade = xstrdup(m->upgrade);
+		/* If it is refused, a proxy that believes in the switch all the
+		 * same would pass somebody's bytes as further requests. */
+		h->last = true;
+	}
 	http1_body_init(&h->body, m);
 	h->body_active = !http1_body_done(&h->body);
 	http_stream_event(s, HTTP_EV_REQUEST);
 	if (!h->body_active)
 		http_stream_end_in(s);
+}
+
+/* What follows on the connection are the other protocol's bytes. */
+static void begin_switched(struct http_conn *c, struct http_stream *s)
+{
+	struct h1 *h = h1_of(c);
+	struct http1_msg m = { .framing = HTTP1_UNTIL_EOF };
+
+	http_stream_begin_switched(s);
+	h->last = h->no_reuse = true;
+	h->chunked_out = false;
+	http1_body_init(&h->body, &m);
+	h->body_active = true;
 }
 
 static void on_response(struct http_conn *c, struct http_head *head,
@@ -179,6 +205,15 @@ static void on_response(struct http_conn *c, struct http_head *head,
 	struct h1 *h = h1_of(c);
 	struct http_stream *s = h->cur;
 
+	if (head->status == 101 && h->upgrade && s->out_done &&
+	    !strcasecmp(h->upgrade, m->upgrade)) {
+		s->head = *head;
+		http_head_init(head);
+		s->head_done = true;
+		begin_switched(c, s);
+		http_stream_event(s, HTTP_EV_HEAD);
+		return;
+	}
 	if (head->status < 200) {
 		/* 101 would turn the connection into something else */
 		if (head->status == 101 ||
@@ -303,7 +338,7 @@ static void at_eof(struct http_conn *c)
 	struct h1 *h = h1_of(c);
 	struct err e = { 0 };
 
-	if (h->body_active)
+	if (h->body_active || c->switched)
 		return; /* take_body() looks at what raw holds first */
 	if (h->cur && c->is_server) {
 		h->last = true; /* he may have shut down his side only */
@@ -323,7 +358,7 @@ static bool wants_head(const struct http_conn *c)
 {
 	const struct h1 *h = h1_of(c);
 
-	if (h->body_active)
+	if (h->body_active || c->switched)
 		return false;
 	return c->is_server ? !h->cur : h->cur && !h->cur->head_done;
 }
@@ -398,10 +433,11 @@ static void pump_body(struct http_conn *c, struct http_stream *s)
 		return;
 	if (chunked)
 		buf_puts(&c->out, "0\r\n\r\n");
-	if (c->is_server) {
+	if (c->is_server && !c->switched) {
 		end_response(c);
 	} else {
 		s->out_done = true;
+		c->shut_due = c->switched;
 		http_stream_check(s);
 	}
 }
@@ -444,10 +480,12 @@ static int h1_request(struct http_stream *s, const struct http_head *head,
 		 strcmp(head->method, "HEAD") != 0 &&
 		 strcmp(head->method, "DELETE") != 0)
 		framing = HTTP1_LENGTH;
-	if (http1_put_request(&c->out, head, framing) < 0)
+	if (http1_put_request(&c->out, head, framing, s->upgrade) < 0)
 		return err_set(e, -ENOMEM, ERR_EXHAUSTED, "no memory");
 	free(h->method);
 	h->method = xstrdup(head->method);
+	free(h->upgrade);
+	h->upgrade = s->upgrade ? xstrdup(s->upgrade) : NULL;
 	h->cur = s;
 	h->chunked_out = framing == HTTP1_CHUNKED;
 	h->informational = 0;
@@ -472,6 +510,18 @@ static void h1_respond(struct http_stream *s, const struct http_head *head)
 	h->chunked_out = framing == HTTP1_CHUNKED;
 	if (http1_put_response(&c->out, head, framing, h->last) < 0)
 		http_conn_fail(c, NULL);
+}
+
+static void h1_switch(struct http_stream *s, const struct http_head *head)
+{
+	struct http_conn *c = s->conn;
+
+	if (http1_put_switch(&c->out, head, s->upgrade) < 0) {
+		http_conn_fail(c, NULL);
+		return;
+	}
+	begin_switched(c, s);
+	advance(c); /* what came early, or that nothing will come */
 }
 
 static void h1_wake(struct http_stream *s)
@@ -502,8 +552,11 @@ static void h1_forget(struct http_stream *s)
 {
 	struct h1 *h = h1_of(s->conn);
 
-	if (h->cur == s)
-		h->cur = NULL;
+	if (h->cur != s)
+		return;
+	h->cur = NULL;
+	if (s->conn->switched) /* there is no way back to HTTP */
+		http_conn_finish(s->conn, NULL);
 }
 
 static void h1_drain(struct http_conn *c)
@@ -527,6 +580,7 @@ static void h1_free(struct http_conn *c)
 
 	buf_fini(&h->raw);
 	free(h->method);
+	free(h->upgrade);
 	free(h);
 	c->state_of_proto = NULL;
 }
@@ -538,6 +592,7 @@ const struct http_proto http1_proto = {
 	.pump = h1_pump,
 	.request = h1_request,
 	.respond = h1_respond,
+	.switch_over = h1_switch,
 	.wake = h1_wake,
 	.consumed = h1_consumed,
 	.reset = h1_reset,

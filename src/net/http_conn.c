@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "net/http1.h"
 #include "net/http_int.h"
 
 #define DISPATCH_MAX                                                           \
@@ -396,6 +397,11 @@ static void arm_io(struct http_conn *c)
 
 static void settle(struct http_conn *c)
 {
+	if (c->shut_due && c->state == HTTP_OPEN && !buf_len(&c->out)) {
+		c->shut_due = false;
+		if (c->fd >= 0)
+			(void)shutdown(c->fd, SHUT_WR);
+	}
 	if (c->state == HTTP_OPEN && c->draining && !c->n_streams)
 		http_conn_finish(c, NULL);
 	else if (c->state == HTTP_CLOSING && !buf_len(&c->out)) {
@@ -437,6 +443,18 @@ static void turn(struct http_conn *c, bool readable)
 		free(c);
 }
 
+/* Switched, the peer left, and nothing that he sent is left to be read. */
+static bool hopeless(const struct http_conn *c)
+{
+	struct http_stream *s;
+
+	list_for_each (s, &c->streams, link) {
+		if (!s->in_end || s->out_done)
+			return false;
+	}
+	return true;
+}
+
 static void on_io(struct loop_io *io, unsigned events)
 {
 	struct http_conn *c = container_of(io, struct http_conn, io);
@@ -445,9 +463,10 @@ static void on_io(struct loop_io *io, unsigned events)
 	if (events & (LOOP_OUT | LOOP_HUP))
 		c->blocked = false;
 	if ((events & LOOP_HUP) && paused) {
-		/* A server has nobody left to answer. A client may still have
-		 * the answer in the socket, but must not be told again. */
-		if (c->is_server || c->eof)
+		/* A server has nobody left to answer. A client, or either after
+		 * a switch, may still have bytes in the socket or unread here,
+		 * but must not be told again; who writes gets EPIPE. */
+		if (c->switched ? hopeless(c) : c->is_server || c->eof)
 			http_conn_fail(c, NULL);
 		else
 			loop_io_del(io);
@@ -634,10 +653,11 @@ static int unavailable(struct err *e, const char *why)
 	return err_set(e, -EAGAIN, ERR_UNAVAILABLE, "HTTP connection: %s", why);
 }
 
-struct http_stream *http_conn_request(struct http_conn *c,
-				      const struct http_head *head, bool body,
-				      const struct http_handler *h, void *owner,
-				      struct err *e)
+static struct http_stream *request(struct http_conn *c,
+				   const struct http_head *head, bool body,
+				   const char *upgrade,
+				   const struct http_handler *h, void *owner,
+				   struct err *e)
 {
 	struct http_stream *s;
 
@@ -656,6 +676,7 @@ struct http_stream *http_conn_request(struct http_conn *c,
 	s->head_request = !strcmp(head->method, "HEAD");
 	s->out_begun = true;
 	s->out_end = !body;
+	s->upgrade = upgrade ? xstrdup(upgrade) : NULL;
 	s->out_length = body ? http_head_length(head) : -1;
 	if (c->proto->request(s, head, body, e) < 0) {
 		http_stream_drop(s);
@@ -663,4 +684,28 @@ struct http_stream *http_conn_request(struct http_conn *c,
 	}
 	http_conn_kick(c);
 	return s;
+}
+
+struct http_stream *http_conn_request(struct http_conn *c,
+				      const struct http_head *head, bool body,
+				      const struct http_handler *h, void *owner,
+				      struct err *e)
+{
+	return request(c, head, body, NULL, h, owner, e);
+}
+
+struct http_stream *http_conn_switch(struct http_conn *c,
+				     const struct http_head *head,
+				     const char *protocol,
+				     const struct http_handler *h, void *owner,
+				     struct err *e)
+{
+	CHECK(strlen(protocol) <= HTTP1_UPGRADE_MAX &&
+	      http1_is_token(protocol, strlen(protocol)));
+	if (c->proto && !c->proto->switch_over) {
+		unavailable(e, "HTTP/2 cannot switch protocols; connect with "
+			       "HTTP/1.1");
+		return NULL;
+	}
+	return request(c, head, false, protocol, h, owner, e);
 }

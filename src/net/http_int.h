@@ -73,8 +73,9 @@ struct http_stream {
 	bool closed;	    /* on_close was called */
 	bool deferred;	    /* HTTP/2: nghttp2 waits for body bytes */
 	bool own_reset;	    /* HTTP/2: RST_STREAM was our wish */
-	bool duplex;	    /* server: lives on until the request's end */
+	bool duplex;	    /* server: lives on until the peer's end, too */
 	bool proto_gone;    /* the protocol does not know it any more */
+	char *upgrade;	    /* HTTP/1: protocol that the request asks for */
 };
 
 struct http_proto {
@@ -89,6 +90,8 @@ struct http_proto {
 	int (*request)(struct http_stream *s, const struct http_head *h,
 		       bool body, struct err *e);
 	void (*respond)(struct http_stream *s, const struct http_head *h);
+	/* server: 101; NULL if the version has no such thing */
+	void (*switch_over)(struct http_stream *s, const struct http_head *h);
 	void (*wake)(struct http_stream *s); /* s->out or out_end changed */
 	void (*consumed)(struct http_stream *s, size_t n);
 	void (*reset)(struct http_stream *s);  /* tell the peer */
@@ -140,6 +143,8 @@ struct http_conn {
 	bool blocked;  /* the last write got EAGAIN */
 	bool try_read; /* transport: http_conn_ready() was called */
 	bool dead;     /* freed by the user during a turn */
+	bool switched; /* HTTP/1: raw bytes, until it closes */
+	bool shut_due; /* then: half-close once c->out is flushed */
 };
 
 extern const struct http_proto http1_proto;
@@ -166,9 +171,13 @@ void http_stream_cut(struct http_stream *s, const struct err *e);
 /* Did the last change complete it? */
 void http_stream_check(struct http_stream *s);
 void http_stream_end_in(struct http_stream *s);
+/* From now on it carries raw bytes. */
+void http_stream_begin_switched(struct http_stream *s);
 /* After bytes left s->out. */
 void http_stream_drained(struct http_stream *s);
 void http_stream_dispatch(struct http_stream *s);
+/* on_writable shall come when there is room, as after a short write. */
+void http_stream_want_room(struct http_stream *s);
 /* http_stream_write() without HTTP_OUT_MAX. */
 void http_stream_write_all(struct http_stream *s, const void *p, size_t n);
 /* The collector's turn at body bytes, and at the end. */

@@ -31,6 +31,7 @@ static void stream_free(struct http_stream *s)
 	buf_fini(&s->in);
 	buf_fini(&s->out);
 	free(s->err);
+	free(s->upgrade);
 	free(s);
 }
 
@@ -259,6 +260,32 @@ void http_stream_respond(struct http_stream *s, const struct http_head *head,
 	http_conn_kick(s->conn);
 }
 
+const char *http_stream_upgrade(const struct http_stream *s)
+{
+	return s->conn->is_server ? s->upgrade : NULL;
+}
+
+void http_stream_begin_switched(struct http_stream *s)
+{
+	s->conn->switched = true;
+	s->duplex = true;
+	s->out_begun = true;
+	s->out_end = s->out_done = false;
+	s->in_end = s->eof_told = false;
+	s->out_length = -1;
+	s->no_body = false;
+}
+
+void http_stream_switch(struct http_stream *s, const struct http_head *head)
+{
+	CHECK(s->conn->is_server && !s->out_begun && s->upgrade);
+	if (is_over(s))
+		return;
+	http_stream_begin_switched(s);
+	s->conn->proto->switch_over(s, head);
+	http_conn_kick(s->conn);
+}
+
 void http_stream_reply(struct http_stream *s, int status,
 		       const char *content_type, const void *body, size_t n)
 {
@@ -321,6 +348,12 @@ size_t http_stream_write(struct http_stream *s, const void *p, size_t n)
 		http_conn_kick(s->conn);
 	}
 	return take;
+}
+
+void http_stream_want_room(struct http_stream *s)
+{
+	if (!is_over(s) && !s->out_end)
+		s->want_room = true;
 }
 
 void http_stream_end(struct http_stream *s)

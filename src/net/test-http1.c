@@ -600,11 +600,11 @@ TEST(request_head_is_written)
 	http_head_add(&h, "transfer-encoding", "gzip");
 	http_head_add(&h, "host", "evil");
 	http_head_add(&h, "x-a", "b");
-	T_INT(http1_put_request(&out, &h, HTTP1_CHUNKED), 0);
+	T_INT(http1_put_request(&out, &h, HTTP1_CHUNKED, NULL), 0);
 	T_STR(buf_cstr(&out), "POST /x HTTP/1.1\r\nhost: localhost\r\n"
 			      "x-a: b\r\ntransfer-encoding: chunked\r\n\r\n");
 	buf_clear(&out);
-	T_INT(http1_put_request(&out, &h, HTTP1_NONE), 0);
+	T_INT(http1_put_request(&out, &h, HTTP1_NONE, NULL), 0);
 	T_HAS(buf_cstr(&out), "\r\ncontent-length: 5\r\n");
 	buf_fini(&out);
 	http_head_fini(&h);
@@ -636,7 +636,7 @@ TEST(what_is_written_can_be_read)
 
 	buf_init(&out, 0);
 	http_head_add(&h, "x-a", "b; c, d");
-	T_INT(http1_put_request(&out, &h, HTTP1_CHUNKED), 0);
+	T_INT(http1_put_request(&out, &h, HTTP1_CHUNKED, NULL), 0);
 	parse_n(&got, (char *)buf_data(&out), buf_len(&out));
 	T_INT(got.r, 0);
 	T_STR(got.head.path, "/a%20b");

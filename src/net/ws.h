@@ -6,13 +6,16 @@
  *
  * Strict: masked from clients, unmasked from servers, no reserved bits, no
  * extensions, minimal lengths, control frames whole and at most 125 bytes, text
- * valid UTF-8; messages up to the limit given, however they are fragmented.
- * Anything else closes with 1002, 1007 or 1009. Ping every 20 s; a peer that
- * sends nothing for 60 s is cut.
+ * valid UTF-8; messages up to the limit given, however they are fragmented,
+ * with few empty fragments. Anything else closes with 1002, 1007, 1008 or 1009.
+ * Ping every 20 s; a peer that sends nothing for 60 s is cut, unless it is we
+ * who do not read (ws_hold). Of pings that come faster than pongs leave, the
+ * newest is answered.
  *
  * Pressure goes both ways: ws_send() takes a whole message or none, and a
- * receiver that calls ws_hold() gets no more messages (nor are bytes read)
- * until it lets go. Pongs and closes are answered meanwhile.
+ * receiver that calls ws_hold() gets no more messages until it lets go: bytes
+ * are read up to the end of the next message, so that pings and closes before
+ * it are answered, and no further.
  */
 
 #include <stdbool.h>
@@ -29,8 +32,9 @@ struct ws_handler {
 			   size_t n);
 	/* Room again after ws_send() refused. May be NULL. */
 	void (*on_writable)(struct ws *w);
-	/* Over: code of the peer's or our close frame, 1006 if it was cut.
-	 * Called exactly once, last; freed when it returns. */
+	/* Over: code of the peer's close frame (1005: it had none), ours if it
+	 * broke the protocol, 1006 if it was cut or did not answer our close
+	 * frame. Called exactly once, last; freed when it returns. */
 	void (*on_close)(struct ws *w, unsigned code, const char *reason);
 };
 
@@ -65,12 +69,16 @@ int ws_client_open(struct loop *l, struct http_conn *c,
 /* ---- open ---- */
 
 void *ws_owner(const struct ws *w);
-/* false: no room now, nothing taken; on_writable follows. */
+/* false: no room now, nothing taken; on_writable follows. A message larger than
+ * ws_room() ever is goes alone, when nothing else is queued. Taken and dropped
+ * once the WebSocket is closing. is_text: the caller vouches for UTF-8. */
 bool ws_send(struct ws *w, bool is_text, const void *p, size_t n);
 /* Bytes of payload that ws_send() would take now. */
 size_t ws_room(const struct ws *w);
 void ws_hold(struct ws *w, bool hold);
-/* Send what is queued, then a close frame; on_close follows (at most 5 s). */
+/* Send what is queued, then a close frame with up to 123 bytes of reason (may
+ * be NULL); no message is given any more. on_close follows, at the latest 5 s
+ * after the queue last moved. */
 void ws_close(struct ws *w, unsigned code, const char *reason);
 /* Cut. on_close(1006) follows from the loop. */
 void ws_cut(struct ws *w);
