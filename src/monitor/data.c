@@ -19,6 +19,7 @@ struct data {
 	struct http_conn *(*guest)(void *owner);
 	void *owner;
 	bool is_open;
+	struct console *console;
 	struct list clients;
 	unsigned n_clients;
 	struct list passes;
@@ -53,7 +54,9 @@ static void on_request(struct http_conn *c, struct http_stream *s)
 		return;
 	}
 	guest = d->guest(d->owner);
-	if (!d->is_open)
+	if (route.kind == ROUTE_CONSOLE && d->console)
+		console_serve(d->console, s, route.from, route.follow);
+	else if (!d->is_open || route.kind == ROUTE_CONSOLE)
 		pass_refuse(s, 409, "wrong_state",
 			    "the sandbox is not running yet, or no more",
 			    "node");
@@ -97,6 +100,11 @@ void data_serve_take(struct data *d, int fd)
 	}
 	d->n_clients++;
 	list_add_tail(&d->clients, &cl->link);
+}
+
+void data_console(struct data *d, struct console *c)
+{
+	d->console = c;
 }
 
 void data_open(struct data *d, bool is_open)

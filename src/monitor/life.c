@@ -399,6 +399,7 @@ void life_init(struct life *f, struct loop *l, const struct life_ops *ops,
 	f->data = data_new(l, way_to_guest, f);
 	f->guest = guest_new(l, &guest_ops, f);
 	f->vm = vmlink_new(l, &vm_ops, f);
+	data_console(f->data, vmlink_console(f->vm));
 }
 
 void life_fini(struct life *f)

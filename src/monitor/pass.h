@@ -10,9 +10,15 @@
 #include "monitor/route.h"
 #include "net/http.h"
 
-/* Silence of the guest, while it is its turn, after which a request is cut.
- * Following an output brings a frame every 15 s. */
-#define PASS_SILENCE_MS 90000u
+#define PASS_FRAMES_TYPE "application/vnd.caisson.frames"
+#define PASS_LINES_TYPE	 "application/x-ndjson"
+
+/* How long a client may leave what waits for him unread, or send nothing of a
+ * body that he began. The guest's own times are the routes' (monitor/route.h):
+ * attach, output and watch bring something every 15 s. */
+#define PASS_STALL_MS 900000u
+/* All of these times are divided by it; a variable for tests. */
+extern uint64_t pass_silence_divisor;
 
 /* Couple down to a new stream of guest. Answers down by itself if that fails.
  * route is taken over; list: where the object hangs while it lives. */
@@ -27,3 +33,6 @@ void pass_orphan_all(struct list *list);
 /* {error:{code,message,cause}} */
 void pass_refuse(struct http_stream *down, int status, const char *code,
 		 const char *message, const char *cause);
+void pass_refuse_field(struct http_stream *down, int status, const char *code,
+		       const char *message, const char *cause,
+		       const char *field);

@@ -1,295 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/data.h"
-
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/own.h"
-#include "base/test.h"
-#include "monitor/frames.h"
-
-#define EX	"ex_0123456789abcdefghijklmnopqr"
-#define OUTPUT	"/v1/execs/" EX "/output?from=0&follow=1"
-#define BIG_MAX (4u << 20)
-
-/* A client, our data plane, and a guest that says what it is told to. */
-struct fake {
-	struct loop *loop;
-	struct data *data;
-	struct http_conn *guest_server, *to_guest, *client;
-	/* the guest's script */
-	int status;
-	const char *type, *extra_header;
-	const uint8_t *reply;
-	size_t reply_n, reply_at;
-	bool guest_cuts, guest_holds;
-	/* what the guest saw */
-	unsigned n_requests, n_cut;
-	char seen[1024];
-	size_t got_n;
-	struct http_stream *held;
-	/* what the client got */
-	bool over, was_cut, reads_nothing;
-	int got_status;
-	char got_type[64];
-	char body[BIG_MAX];
-	size_t body_n;
-	size_t put_n;
-};
-
-static struct fake *fake;
-
-/* ---- the guest ---- */
-
-static void guest_writable(struct http_stream *s)
-{
-	struct fake *f = fake;
-	size_t n = f->reply_n - f->reply_at;
-
-	n = n ? http_stream_write(s, f->reply + f->reply_at, n) : 0;
-	f->reply_at += n;
-	if (f->reply_at < f->reply_n)
-		return;
-	if (f->guest_cuts)
-		http_stream_reset(s);
-	else if (!f->guest_holds)
-		http_stream_end(s);
-}
-
-static void guest_answer(struct http_stream *s)
-{
-	struct http_head h;
-
-	http_head_init(&h);
-	h.status = fake->status;
-	http_head_add(&h, "content-type", fake->type);
-	if (fake->extra_header)
-		http_head_add(&h, fake->extra_header, "evil");
-	http_stream_respond(s, &h, true);
-	http_head_fini(&h);
-	fake->reply_at = 0;
-	guest_writable(s);
-}
-
-static bool has_body(struct http_stream *s)
-{
-	return http_stream_head(s)->method[0] == 'P'; /* POST, PUT */
-}
-
-static void guest_body(struct http_stream *s)
-{
-	const uint8_t *p;
-	size_t n = http_stream_peek(s, &p);
-
-	if (fake->guest_holds && !fake->reply_n) {
-		fake->held = s;
-		return; /* reads nothing */
-	}
-	fake->got_n += n;
-	http_stream_consume(s, n);
-	if (http_stream_eof(s) && has_body(s))
-		guest_answer(s);
-}
-
-static void guest_close(struct http_stream *s, const struct err *e)
-{
-	(void)s;
-	fake->held = NULL;
-	if (e)
-		fake->n_cut++;
-}
-
-static const struct http_handler guest_handler = { NULL, guest_body,
-						   guest_writable,
-						   guest_close };
-
-static void guest_request(struct http_conn *c, struct http_stream *s)
-{
-	const struct http_head *h = http_stream_head(s);
-	size_t n;
-
-	(void)c;
-	fake->n_requests++;
-	n = (size_t)snprintf(fake->seen, sizeof(fake->seen), "%s %s\n",
-			     h->method, h->path);
-	for (size_t i = 0; i < h->n_fields && n < sizeof(fake->seen); i++)
-		n += (size_t)snprintf(fake->seen + n, sizeof(fake->seen) - n,
-				      "%s: %s\n", h->fields[i].name,
-				      h->fields[i].value);
-	http_stream_handle(s, &guest_handler, fake);
-	if (!has_body(s))
-		guest_answer(s);
-}
-
-/* Connections free themselves when the other end goes. */
-static void conn_closed(struct http_conn *c, const struct err *e)
-{
-	(void)e;
-	if (c == fake->guest_server)
-		fake->guest_server = NULL;
-	if (c == fake->to_guest)
-		fake->to_guest = NULL;
-	if (c == fake->client)
-		fake->client = NULL;
-}
-
-static const struct http_conn_ops guest_ops = { guest_request, conn_closed };
-static const struct http_conn_ops client_ops = { NULL, conn_closed };
-
-/* ---- the client ---- */
-
-static void client_head(struct http_stream *s)
-{
-	const struct http_head *h = http_stream_head(s);
-	const char *type = http_head_get(h, "content-type");
-
-	fake->got_status = h->status;
-	snprintf(fake->got_type, sizeof(fake->got_type), "%s",
-		 type ? type : "");
-	T_TRUE(!http_head_get(h, "x-evil"));
-	T_TRUE(!http_head_get(h, "set-cookie"));
-}
-
-static void client_body(struct http_stream *s)
-{
-	const uint8_t *p;
-	size_t n = http_stream_peek(s, &p);
-
-	if (fake->reads_nothing)
-		return;
-	T_TRUE(n <= BIG_MAX - 1 - fake->body_n);
-	memcpy(fake->body + fake->body_n, p, n);
-	fake->body_n += n;
-	fake->body[fake->body_n] = '\0';
-	http_stream_consume(s, n);
-}
-
-static void client_writable(struct http_stream *s)
-{
-	static uint8_t zeros[65536];
-
-	while (fake->put_n) {
-		size_t n =
-		    fake->put_n < sizeof(zeros) ? fake->put_n : sizeof(zeros);
-		size_t w = http_stream_write(s, zeros, n);
-
-		fake->put_n -= w;
-		if (w < n)
-			return;
-		if (!fake->put_n)
-			http_stream_end(s);
-	}
-}
-
-static void client_close(struct http_stream *s, const struct err *e)
-{
-	(void)s;
-	fake->over = true;
-	fake->was_cut = e != NULL;
-}
-
-static const struct http_handler client_handler = { client_head, client_body,
-						    client_writable,
-						    client_close };
-
-static struct http_conn *way(void *owner)
-{
-	return ((struct fake *)owner)->to_guest;
-}
-
-static void start(void)
-{
-	static struct fake f;
-	int p[2];
-
-	memset(&f, 0, sizeof(f));
-	fake = &f;
-	f.status = 200;
-	f.type = "application/json";
-	f.reply = (const uint8_t *)"{ \"a\" : 1 }";
-	f.reply_n = 11;
-	f.loop = loop_new();
-	f.data = data_new(f.loop, way, &f);
-	data_open(f.data, true);
-	T_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-			 p),
-	      0);
-	f.guest_server =
-	    http_conn_server_take(f.loop, p[0], HTTP_2, NULL, &guest_ops, &f);
-	f.to_guest =
-	    http_conn_client_take(f.loop, p[1], HTTP_2, NULL, &client_ops, &f);
-	T_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-			 p),
-	      0);
-	data_serve_take(f.data, p[0]);
-	f.client =
-	    http_conn_client_take(f.loop, p[1], HTTP_2, NULL, &client_ops, &f);
-}
-
-static void stop(void)
-{
-	if (fake->client)
-		http_conn_free(fake->client);
-	data_free(fake->data);
-	if (fake->to_guest)
-		http_conn_free(fake->to_guest);
-	if (fake->guest_server)
-		http_conn_free(fake->guest_server);
-	loop_free(fake->loop);
-}
-
-static void spin(unsigned rounds)
-{
-	while (rounds--)
-		loop_once(fake->loop, 1);
-}
-
-static struct http_stream *send_request(const char *method, const char *path,
-					const char *accept, bool body)
-{
-	struct http_head h;
-	struct http_stream *s;
-	struct err e = { 0 };
-
-	http_head_init(&h);
-	h.method = xstrdup(method);
-	h.path = xstrdup(path);
-	h.authority = xstrdup("sandbox");
-	http_head_add(&h, "authorization", "Bearer secret");
-	http_head_add(&h, "cookie", "secret");
-	http_head_add(&h, "idempotency-key", "k1");
-	http_head_add(&h, "traceparent", "00-trace");
-	if (accept)
-		http_head_add(&h, "accept", accept);
-	fake->over = false;
-	fake->body_n = 0;
-	fake->got_status = 0;
-	s = http_conn_request(fake->client, &h, body, &client_handler, fake,
-			      &e);
-	T_TRUE(s != NULL);
-	http_head_fini(&h);
-	return s;
-}
-
-static void finish(void)
-{
-	for (int i = 0; i < 3000 && !fake->over; i++)
-		loop_once(fake->loop, 10);
-	T_TRUE(fake->over);
-}
-
-static void ask(const char *method, const char *path)
-{
-	send_request(method, path, NULL, false);
-	finish();
-}
-
-static void say(const void *p, size_t n)
-{
-	fake->reply = p;
-	fake->reply_n = n;
-}
+#include "monitor/test-pass-rig.h"
 
 TEST(answers_are_written_anew)
 {
@@ -307,8 +19,8 @@ TEST(four_headers_pass_and_no_more)
 	start();
 	send_request("GET", "/v1/metrics", "application/json", false);
 	finish();
-	T_STR(fake->seen, "GET /v1/metrics\nidempotency-key: k1\n"
-			  "traceparent: 00-trace\naccept: application/json\n");
+	T_STR(fake->seen, "GET /v1/metrics\ntraceparent: 00-trace\n"
+			  "accept: application/json\nidempotency-key: k1\n");
 	stop();
 }
 
@@ -391,6 +103,7 @@ TEST(closing_cuts_what_runs)
 {
 	start();
 	fake->guest_holds = true;
+	fake->fields[0] = (struct pair){ "content-length", "10" };
 	say("", 0);
 	send_request("GET", "/v1/files?path=/a", NULL, false);
 	spin(20);
@@ -398,19 +111,6 @@ TEST(closing_cuts_what_runs)
 	finish();
 	T_TRUE(fake->was_cut);
 	stop();
-}
-
-static size_t frame(uint8_t *to, uint8_t type, uint64_t offset, const void *p,
-		    uint32_t n)
-{
-	memset(to, 0, EXEC_FRAME_HEADER);
-	to[0] = type;
-	for (int i = 0; i < 4; i++)
-		to[4 + i] = (uint8_t)(n >> (24 - 8 * i));
-	for (int i = 0; i < 8; i++)
-		to[8 + i] = (uint8_t)(offset >> (56 - 8 * i));
-	memcpy(to + EXEC_FRAME_HEADER, p, n);
-	return EXEC_FRAME_HEADER + n;
 }
 
 TEST(output_becomes_lines)
@@ -475,6 +175,7 @@ TEST(files_are_raw_bytes_of_our_type)
 {
 	start();
 	fake->type = "text/html";
+	fake->gives_length = true;
 	say("<script>\0x", 10);
 	ask("GET", "/v1/files?path=/a");
 	T_INT(fake->got_status, 200);
@@ -486,6 +187,7 @@ TEST(files_are_raw_bytes_of_our_type)
 TEST(a_file_that_is_cut_is_not_whole)
 {
 	start();
+	fake->fields[0] = (struct pair){ "content-length", "10" };
 	fake->guest_cuts = true;
 	say("half", 4);
 	ask("GET", "/v1/files?path=/a");
@@ -498,6 +200,7 @@ TEST(a_client_that_does_not_read_stops_the_guest)
 	static uint8_t big[BIG_MAX - 1];
 
 	start();
+	fake->gives_length = true;
 	say(big, sizeof(big));
 	fake->reads_nothing = true;
 	send_request("GET", "/v1/files?path=/a", NULL, false);
@@ -558,6 +261,7 @@ TEST(a_client_that_goes_cuts_the_guests_stream)
 
 	start();
 	fake->guest_holds = true;
+	fake->fields[0] = (struct pair){ "content-length", "10" };
 	say("x", 1);
 	s = send_request("GET", "/v1/files?path=/a", NULL, false);
 	spin(20);
@@ -572,6 +276,7 @@ TEST(the_guests_end_is_the_clients)
 {
 	start();
 	fake->guest_holds = true;
+	fake->fields[0] = (struct pair){ "content-length", "10" };
 	say("x", 1);
 	send_request("GET", "/v1/files?path=/a", NULL, false);
 	spin(20);

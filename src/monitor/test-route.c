@@ -101,7 +101,7 @@ TEST(long_names_are_bounded)
 	static char path[8300];
 
 	memset(path, 'a', sizeof(path) - 1);
-	memcpy(path, "/v1/files?path=", 15);
+	memcpy(path, "/v1/files?path=/", 16);
 	path[15 + 4096] = '\0';
 	T_TRUE(strlen(route("GET", path)) > 4096);
 	path[15 + 4096] = 'a';
@@ -112,10 +112,10 @@ TEST(the_longest_name_fits_encoded)
 {
 	static char path[16 + 4096 * 3];
 
-	snprintf(path, sizeof(path), "/v1/files?path=");
-	for (int i = 0; i < 4096; i++)
-		memcpy(path + 15 + 3 * i, "%01", 3);
-	T_INT(strlen(route("GET", path)), 15 + 3 * 4096);
+	snprintf(path, sizeof(path), "/v1/files?path=/");
+	for (int i = 0; i < 4095; i++)
+		memcpy(path + 16 + 3 * i, "%01", 3);
+	T_INT(strlen(route("GET", path)), 16 + 3 * 4095);
 }
 
 TEST(parameters_are_checked)

@@ -13,6 +13,11 @@
 
 #define RETRY_MS   20u
 #define COMMAND_MS 60000u
+/* A guest that floods its console pays for it, not the host: what it writes
+ * beyond this rate waits in the VMM. */
+#define SERIAL_BURST	262144u
+#define SERIAL_PER_S	65536u
+#define SERIAL_PAUSE_MS 100u
 
 struct vmlink {
 	struct loop *loop;
@@ -22,12 +27,14 @@ struct vmlink {
 	struct shim_client *shim;
 	int serial;
 	struct loop_io serial_io;
+	struct loop_timer serial_pause;
+	size_t serial_credit; /* bytes that may be read now */
+	uint64_t serial_ms;   /* when it was raised last */
+	struct console *console;
 	struct loop_timer retry;
 	uint64_t ram_bytes;
 	char status[24];
 	bool is_ready, is_gone;
-	char tail[VMLINK_TAIL];
-	size_t tail_at; /* bytes ever */
 };
 
 static void connect_all(struct vmlink *v);
@@ -48,36 +55,61 @@ static void gone(struct vmlink *v, enum mon_reason reason, const char *detail)
 
 /* ---- serial ---- */
 
+static void serial_refill(struct vmlink *v)
+{
+	uint64_t now = loop_now_ms(v->loop);
+	uint64_t more = (now - v->serial_ms) * SERIAL_PER_S / 1000;
+
+	if (more == 0)
+		return;
+	v->serial_ms = now;
+	v->serial_credit = more > SERIAL_BURST - v->serial_credit
+			       ? SERIAL_BURST
+			       : v->serial_credit + (size_t)more;
+}
+
+static void on_serial_pause(struct loop_timer *t)
+{
+	struct vmlink *v = container_of(t, struct vmlink, serial_pause);
+
+	if (v->serial_io.loop)
+		loop_io_set(&v->serial_io, LOOP_IN);
+}
+
 static void on_serial(struct loop_io *io, unsigned events)
 {
 	struct vmlink *v = container_of(io, struct vmlink, serial_io);
 	char b[4096];
-	ssize_t n = recv(v->serial, b, sizeof(b), MSG_DONTWAIT);
+	ssize_t n;
 
-	(void)events;
+	serial_refill(v);
+	/* of an end that is there nothing more can come: read it at once */
+	if (v->serial_credit < sizeof(b) && !(events & LOOP_HUP)) {
+		loop_io_set(io, 0);
+		loop_timer_set(v->loop, &v->serial_pause, SERIAL_PAUSE_MS,
+			       on_serial_pause);
+		return;
+	}
+	n = recv(v->serial, b, sizeof(b), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
 		loop_io_del(io);
 		return;
 	}
-	for (ssize_t i = 0; i < n; i++)
-		v->tail[v->tail_at++ % VMLINK_TAIL] = b[i];
+	v->serial_credit -=
+	    (size_t)n < v->serial_credit ? (size_t)n : v->serial_credit;
+	console_put(v->console, b, (size_t)n);
 }
 
 void vmlink_tail(const struct vmlink *v, char *ret, size_t n)
 {
-	size_t have = v->tail_at < VMLINK_TAIL ? v->tail_at : VMLINK_TAIL;
-	size_t at = v->tail_at - (have < n - 1 ? have : n - 1);
+	console_tail(v->console, ret, n);
+}
 
-	for (; at < v->tail_at; at++) {
-		char c = v->tail[at % VMLINK_TAIL];
-
-		if (c == '\r')
-			continue;
-		*ret++ = (c >= 0x20 && c < 0x7f) || c == '\n' ? c : '?';
-	}
-	*ret = '\0';
+struct console *vmlink_console(const struct vmlink *v)
+{
+	return v->console;
 }
 
 /* A kernel that panics with panic=-1 resets the machine; QMP shows the reset
@@ -241,6 +273,9 @@ struct vmlink *vmlink_new(struct loop *l, const struct vmlink_ops *ops,
 	v->ops = ops;
 	v->owner = owner;
 	v->serial = -1;
+	v->console = console_new(l);
+	v->serial_credit = SERIAL_BURST;
+	v->serial_ms = loop_now_ms(l);
 	loop_timer_set(l, &v->retry, 0, on_retry);
 	return v;
 }
@@ -250,8 +285,10 @@ struct vmlink *vmlink_free(struct vmlink *v)
 	if (!v)
 		return NULL;
 	loop_timer_del(&v->retry);
+	loop_timer_del(&v->serial_pause);
 	loop_io_del(&v->serial_io);
 	fd_close(v->serial);
+	console_free(v->console);
 	qmp_free(v->qmp);
 	shim_client_free(v->shim);
 	free(v);

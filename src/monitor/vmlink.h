@@ -7,8 +7,9 @@
  * directory, and again until somebody listens; once QMP was up its end is the
  * VMM's end.
  *
- * The serial console is read always and its last VMLINK_TAIL bytes are kept:
- * what a guest that did not come up had to say.
+ * The serial console is read always, at a bounded rate, into a ring
+ * (monitor/console.h). Its last VMLINK_TAIL bytes are what a guest that did not
+ * come up had to say.
  */
 
 #include <jansson.h>
@@ -17,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/loop.h"
+#include "monitor/console.h"
 #include "proto/monitor.h"
 #include "vmm/qmp.h"
 #include "vmm/shim_client.h"
@@ -49,3 +51,4 @@ bool vmlink_is_ready(const struct vmlink *v);
 void vmlink_cork(struct vmlink *v);
 /* The console's last bytes, printable: at most n - 1 and a NUL. */
 void vmlink_tail(const struct vmlink *v, char *ret, size_t n);
+struct console *vmlink_console(const struct vmlink *v);
