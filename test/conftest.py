@@ -39,6 +39,11 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.skip(reason="long matrix: run with --full"))
 
 
+def pytest_terminal_summary(terminalreporter, config):
+    for line in getattr(config, "security_lines", []):
+        terminalreporter.write_line(line)
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -204,6 +209,12 @@ def caisson():
             shutil.rmtree(root, ignore_errors=True)
             if r.returncode:
                 print(r.stdout, r.stderr, logs)
+
+
+@pytest.fixture(scope="session")
+def template_test(caisson):
+    """The template with the tools of the acceptance suites; built only where it is needed."""
+    caisson.cli("template", "build", "test", *caisson.where, timeout=1500)
 
 
 @pytest.fixture
