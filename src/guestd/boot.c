@@ -22,7 +22,7 @@
 
 void held_init(struct held *h)
 {
-	*h = (struct held){ -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0 };
+	*h = (struct held){ -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0 };
 }
 
 static int open_dir(const char *path)
@@ -112,6 +112,7 @@ static int hold(struct held *h, struct err *e)
 	h->sys = open_dir("/sys");
 	h->cgroup = open_dir("/sys/fs/cgroup");
 	h->root = open_dir("/");
+	h->pts = open_dir("/dev/pts");
 	h->null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	h->random = open("/dev/random", O_RDWR | O_CLOEXEC);
 	if (h->proc < 0 || h->sys < 0 || h->root < 0 || h->null < 0 ||

@@ -14,7 +14,9 @@
 #include "base/own.h"
 #include "guestd/children.h"
 
-#define OWN_NAME "caisson"
+#define OWN_NAME  "caisson"
+#define DEPTH_MAX 16u
+#define MIB(n)	  (UINT64_C(n) << 20)
 
 int cgroup_write(int dir, const char *file, const char *text)
 {
@@ -37,8 +39,50 @@ int cgroup_make(int parent, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Calls fn for every child cgroup of dir until it fails. */
+static int each_child(int dir,
+		      int (*fn)(int parent, const char *name, void *arg),
+		      void *arg)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *f;
+	int r = 0;
+
+	if (!d) {
+		fd_close(fd);
+		return -EIO;
+	}
+	while (r >= 0 && (f = readdir(d)))
+		if (f->d_type == DT_DIR && f->d_name[0] != '.')
+			r = fn(dir, f->d_name, arg);
+	closedir(d);
+	return r;
+}
+
+static int remove_child(int parent, const char *name, void *arg)
+{
+	const unsigned *depth = arg;
+	unsigned deeper = *depth + 1;
+	owned_fd fd = -1;
+
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+		return 0;
+	/* a workload makes as many levels as it likes: do not follow it down
+	 * for ever */
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && deeper < DEPTH_MAX) {
+		(void)each_child(fd, remove_child, &deeper);
+		(void)unlinkat(parent, name, AT_REMOVEDIR);
+	}
+	return 0;
+}
+
 int cgroup_remove(int parent, const char *name)
 {
+	unsigned depth = 0;
+
+	(void)remove_child(parent, name, &depth);
 	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return -errno;
 	return 0;
@@ -108,6 +152,38 @@ static ssize_t each_pid(int dir, void (*fn)(pid_t pid, void *arg), void *arg)
 	return count;
 }
 
+/* The same for a whole subtree. */
+struct walk {
+	void (*fn)(pid_t pid, void *arg);
+	void *arg;
+	unsigned depth;
+	ssize_t n;
+};
+
+static int walk_child(int parent, const char *name, void *arg)
+{
+	struct walk *w = arg;
+	owned_fd fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : each_pid(fd, w->fn, w->arg);
+
+	w->n += n > 0 ? n : 0;
+	if (fd >= 0 && ++w->depth < DEPTH_MAX)
+		(void)each_child(fd, walk_child, w);
+	w->depth--;
+	return 0;
+}
+
+static ssize_t each_pid_below(int dir, void (*fn)(pid_t pid, void *arg),
+			      void *arg)
+{
+	struct walk w = { .fn = fn, .arg = arg };
+
+	w.n = each_pid(dir, fn, arg);
+	if (w.n >= 0)
+		(void)each_child(dir, walk_child, &w);
+	return w.n;
+}
+
 struct pid_list {
 	pid_t *v;
 	size_t n, max;
@@ -125,7 +201,7 @@ ssize_t cgroup_pids(int dir, pid_t *ret, size_t max)
 {
 	struct pid_list l = { .v = ret, .max = max };
 
-	return each_pid(dir, keep_pid, &l);
+	return each_pid_below(dir, keep_pid, &l);
 }
 
 static void kill_pid(pid_t pid, void *arg)
@@ -142,27 +218,99 @@ size_t cgroup_signal(int dir, int signo)
 	/* at once for the whole subtree, also against fork bombs */
 	if (signo == SIGKILL && cgroup_write(dir, "cgroup.kill", "1") == 0)
 		return 1;
-	n = each_pid(dir, kill_pid, &signo);
+	n = each_pid_below(dir, kill_pid, &signo);
 	return n < 0 ? 0 : (size_t)n;
+}
+
+/* Kept from the workload: for guestd's logs, and for what the kernel does not
+ * charge to anyone. */
+static uint64_t memory_reserve(uint64_t mem_total_bytes)
+{
+	uint64_t n = mem_total_bytes / 8;
+
+	if (n < MIB(12))
+		n = MIB(12);
+	if (n > MIB(64))
+		n = MIB(64);
+	return n + MIB(4);
+}
+
+/* The kernel's own threads count against its limits, and so do guestd's
+ * children. */
+static uint64_t threads_reserve(uint64_t threads)
+{
+	uint64_t n = threads / 4;
+
+	if (n < 192)
+		n = 192;
+	if (n > 512)
+		n = 512;
+	return n < threads / 2 ? n : threads / 2;
+}
+
+struct limits cgroup_limits(uint64_t mem_total_bytes, uint64_t available_bytes,
+			    uint64_t threads_max, uint64_t pid_max)
+{
+	uint64_t reserve = memory_reserve(mem_total_bytes), threads = pid_max;
+	struct limits l;
+
+	/* The limit must be reached before memory is: the kernel gives up on a
+	 * cgroup soon, but on a whole machine only after it has read every page
+	 * of every program again and again. */
+	if (available_bytes > mem_total_bytes || available_bytes == 0)
+		available_bytes = mem_total_bytes;
+	if (reserve > available_bytes / 2)
+		reserve = available_bytes / 2;
+	l.memory_bytes = available_bytes - reserve;
+	/* a quarter of what fits: 16 KiB of kernel memory a thread */
+	l.pids = mem_total_bytes / 65536;
+	if (threads_max > 0 && (threads == 0 || threads_max < threads))
+		threads = threads_max;
+	if (threads > 0 && l.pids > threads - threads_reserve(threads))
+		l.pids = threads - threads_reserve(threads);
+	return l;
+}
+
+static uint64_t kernel_number(const struct held *h, const char *path)
+{
+	char text[32];
+
+	if (read_file(h->proc, path, text, sizeof(text)) < 0)
+		return 0;
+	return strtoull(text, NULL, 10);
+}
+
+static int write_number(int dir, const char *file, uint64_t v)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	return cgroup_write(dir, file, text);
+}
+
+static uint64_t memory_available(const struct held *h)
+{
+	char text[512];
+	const char *p;
+
+	if (read_file(h->proc, "meminfo", text, sizeof(text)) < 0)
+		return 0;
+	p = strstr(text, "MemAvailable:");
+	return p ? strtoull(p + strlen("MemAvailable:"), NULL, 10) << 10 : 0;
 }
 
 static int limit_workload(const struct held *h, uint64_t mem_total_bytes)
 {
-	char text[32];
-	/* What guestd and the kernel need. On a small guest, too, the limit
-	 * must be reached before memory is: else everything thrashes first. */
-	uint64_t reserve = 64u << 20;
+	struct limits l =
+	    cgroup_limits(mem_total_bytes, memory_available(h),
+			  kernel_number(h, "sys/kernel/threads-max"),
+			  kernel_number(h, "sys/kernel/pid_max"));
 
-	if (reserve > mem_total_bytes * 2 / 5)
-		reserve = mem_total_bytes * 2 / 5;
-	snprintf(text, sizeof(text), "%llu",
-		 (unsigned long long)(mem_total_bytes - reserve));
-	(void)cgroup_write(h->workload, "memory.max", text);
+	(void)write_number(h->workload, "memory.max", l.memory_bytes);
 	(void)cgroup_write(h->workload, "memory.oom.group", "0");
-	/* a quarter of what fits: 16 KiB of kernel memory a thread */
-	snprintf(text, sizeof(text), "%llu",
-		 (unsigned long long)(mem_total_bytes / UINT64_C(65536)));
-	return cgroup_write(h->workload, "pids.max", text);
+	/* guestd's own pages are not what a memory bomb drives out */
+	(void)write_number(h->own, "memory.min", 16u << 20);
+	return write_number(h->workload, "pids.max", l.pids);
 }
 
 static void keep_highest(pid_t pid, void *arg)
@@ -257,54 +405,35 @@ static void collect_strays(const struct guestd *g)
 	(void)each_pid(h->own, move_stray, &s);
 }
 
-/* Calls fn for every child cgroup of the root but ours. */
-static int each_group(const struct held *h, int (*fn)(int dir, void *arg),
-		      void *arg)
-{
-	int fd = openat(h->cgroup, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	const struct dirent *d;
-	DIR *dir;
-	int r = 0;
-
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		fd_close(fd);
-		return -EIO;
-	}
-	while ((d = readdir(dir)) && r >= 0) {
-		owned_fd group = -1;
-
-		if (d->d_type != DT_DIR || d->d_name[0] == '.' ||
-		    strcmp(d->d_name, OWN_NAME) == 0)
-			continue;
-		group = openat(h->cgroup, d->d_name,
-			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (group >= 0)
-			r = fn(group, arg);
-	}
-	closedir(dir);
-	return r;
-}
-
-static int freeze_one(int dir, void *arg)
+static int freeze_one(int parent, const char *name, void *arg)
 {
 	const bool *freeze = arg;
+	owned_fd dir = -1;
 
-	return cgroup_write(dir, "cgroup.freeze", *freeze ? "1" : "0");
+	if (strcmp(name, OWN_NAME) == 0)
+		return 0;
+	dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir < 0
+		   ? 0
+		   : cgroup_write(dir, "cgroup.freeze", *freeze ? "1" : "0");
 }
 
 int cgroup_freeze_all(const struct guestd *g, bool freeze)
 {
 	if (freeze)
 		collect_strays(g);
-	return each_group(&g->held, freeze_one, &freeze);
+	return each_child(g->held.cgroup, freeze_one, &freeze);
 }
 
-static int check_frozen(int dir, void *arg)
+static int check_frozen(int parent, const char *name, void *arg)
 {
 	bool *all = arg;
+	owned_fd dir = -1;
 
-	if (cgroup_value(dir, "cgroup.events", "frozen") != 1)
+	if (strcmp(name, OWN_NAME) == 0)
+		return 0;
+	dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0 && cgroup_value(dir, "cgroup.events", "frozen") != 1)
 		*all = false;
 	return 0;
 }
@@ -313,5 +442,5 @@ bool cgroup_is_frozen(const struct held *h)
 {
 	bool all = true;
 
-	return each_group(h, check_frozen, &all) >= 0 && all;
+	return each_child(h->cgroup, check_frozen, &all) >= 0 && all;
 }

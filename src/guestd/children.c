@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guestd/children.h"
 
+#include <linux/sched.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,17 +87,44 @@ void children_del(struct child *c)
 	c->pid = 0;
 }
 
-pid_t children_fork(void)
+static void reset_signals(void)
 {
 	sigset_t none;
-	pid_t pid = fork();
 
-	if (pid != 0)
-		return pid;
 	for (int i = 1; i < NSIG; i++)
 		if (i != SIGKILL && i != SIGSTOP)
 			(void)signal(i, SIG_DFL);
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	return 0;
+}
+
+pid_t children_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		reset_signals();
+	return pid;
+}
+
+pid_t children_fork_into(int cgroup, bool *ret_inside)
+{
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)cgroup,
+	};
+	long pid = -1;
+
+	*ret_inside = false;
+	/* Without the C library's fork: there is one thread, and the child does
+	 * nothing that asks for its thread's number. */
+	if (cgroup >= 0)
+		pid = syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0)
+		return children_fork();
+	*ret_inside = true;
+	if (pid == 0)
+		reset_signals();
+	return (pid_t)pid;
 }

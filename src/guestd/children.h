@@ -40,3 +40,8 @@ void children_del(struct child *c);
  * signal dispositions and an empty mask, as a program expects at exec.
  */
 pid_t children_fork(void);
+/* The same, and the child begins in that cgroup (a directory; -1 = ours):
+ * moving a process there afterwards waits for all CPUs. *ret_inside false: it
+ * must be moved, since the kernel would not (an old one, or the cgroup is
+ * full). */
+pid_t children_fork_into(int cgroup, bool *ret_inside);

@@ -135,10 +135,17 @@ static bool may_create(struct guestd *g, struct http_stream *s)
 	if (!execs_make_room(g->execs)) {
 		reply_error(s, 503, "capacity", NULL,
 			    "wait for one to end, or DELETE finished ones",
-			    "too many execs run in this guest");
+			    "too many execs are kept in this guest");
 		return false;
 	}
 	return true;
+}
+
+/* It was not even forked. */
+static void reply_no_start(struct http_stream *s, const struct err *e)
+{
+	reply_error(s, 503, "capacity", NULL,
+		    "wait for others to end, or end some", e->msg);
 }
 
 void exec_api_create(struct guestd *g, struct http_stream *s, const void *body,
@@ -157,8 +164,7 @@ void exec_api_create(struct guestd *g, struct http_stream *s, const void *body,
 		return;
 	}
 	if (spec_read(body, n, &spec, &se, &e) < 0) {
-		reply_error(s, strcmp(se.code, "not_supported") ? 400 : 422,
-			    se.code, se.field, NULL, e.msg);
+		reply_error(s, 400, se.code, se.field, NULL, e.msg);
 		return;
 	}
 	keys_trim(g->execs);
@@ -174,8 +180,10 @@ void exec_api_create(struct guestd *g, struct http_stream *s, const void *body,
 		spec_fini(&spec);
 		return;
 	}
-	if (exec_start_take(g->execs, &spec, &x, &e) < 0) {
-		reply_error(s, 503, "capacity", NULL, NULL, e.msg);
+	x = exec_new(g->execs, &spec);
+	if (x->spec.start_now && exec_start(x, &e) < 0) {
+		reply_no_start(s, &e);
+		exec_unref(x);
 		return;
 	}
 	execs_insert(g->execs, x);
@@ -205,11 +213,13 @@ void exec_api_get(struct exec *x, struct http_stream *s)
 
 void exec_api_delete(struct exec *x, struct http_stream *s)
 {
-	if (x->state != EXEC_ST_ENDED) {
+	if (x->state >= EXEC_ST_STARTING && x->state != EXEC_ST_ENDED) {
 		reply_wrong_state(s, "the exec still runs",
 				  "end it with signal first");
 		return;
 	}
+	if (x->state != EXEC_ST_ENDED)
+		exec_streams_close(x, "deleted", false);
 	execs_remove(x);
 	http_stream_reply(s, 204, NULL, NULL, 0);
 }
@@ -242,36 +252,49 @@ void exec_api_output(struct exec *x, struct http_stream *s)
 		exec_follow(x, s, from, follow != 0);
 }
 
+/* 409 for a state in which nothing runs. */
+static void reply_not_running(const struct exec *x, struct http_stream *s)
+{
+	if (x->state == EXEC_ST_CREATED)
+		reply_wrong_state(s, "the exec has not been started",
+				  "attach to it; that starts it");
+	else
+		reply_wrong_state(s, "the exec has ended", NULL);
+}
+
 void exec_api_signal(struct exec *x, struct http_stream *s, const void *body,
 		     size_t n)
 {
-	static const char *const scopes[] = { "tree", "leader", NULL };
-	owned_json root = NULL;
-	struct json_reader r;
+	struct exec_kill what = { 0 };
+	struct spec_error se;
 	struct err e = { 0 };
-	const char *name = NULL;
-	size_t scope = 0;
-	int signo = -1;
 
-	if (json_parse(body, n, &root, &e) < 0) {
-		reply_error(s, 400, "invalid_field", NULL, NULL, e.msg);
+	if (spec_read_kill(body, n, &what, &se, &e) < 0)
+		reply_error(s, 400, se.code, se.field, NULL, e.msg);
+	else if (exec_signal(x, what.signo, what.tree) < 0)
+		reply_not_running(x, s);
+	else
+		http_stream_reply(s, 204, NULL, NULL, 0);
+}
+
+void exec_api_size(struct exec *x, struct http_stream *s, const void *body,
+		   size_t n)
+{
+	struct exec_size size = { 0 };
+	struct spec_error se;
+	struct err e = { 0 };
+	int r;
+
+	if (spec_read_size(body, n, &size, &se, &e) < 0) {
+		reply_error(s, 400, se.code, se.field, NULL, e.msg);
 		return;
 	}
-	json_reader_init(&r, root, "", &e);
-	json_required(&r, "name");
-	if (json_str(&r, "name", 32, &name)) {
-		signo = signal_number(name);
-		if (signo < 0)
-			json_field_error(&r, "name",
-					 "expected a signal such as TERM");
-	}
-	json_word(&r, "scope", scopes, &scope);
-	if (json_reader_end(&r) < 0) {
-		reply_error(s, 400, "invalid_field", r.field, NULL, e.msg);
-		return;
-	}
-	if (exec_signal(x, signo, scope == 0) < 0)
-		reply_wrong_state(s, "the exec has ended", NULL);
+	r = exec_resize(x, size);
+	if (r == -ENOTTY)
+		reply_wrong_state(s, "this exec has no terminal",
+				  "create it with \"pty\"");
+	else if (r < 0)
+		reply_not_running(x, s);
 	else
 		http_stream_reply(s, 204, NULL, NULL, 0);
 }
@@ -281,7 +304,56 @@ void exec_api_stdin(struct exec *x, struct http_stream *s)
 	uint64_t offset, end;
 
 	/* without an offset the bytes are the next ones */
-	if (query_u64(s, "offset", x->stdin_bytes, &offset) &&
+	if (query_u64(s, "offset", exec_stdin_accepted(x), &offset) &&
 	    query_u64(s, "end", 0, &end))
 		exec_input_start(x, s, offset, end != 0);
+}
+
+/* ---- attach ---- */
+
+/* The first one: it starts the program. */
+static void attach_first(struct exec *x, struct http_stream *s, uint64_t from)
+{
+	struct err e = { 0 };
+
+	if (!life_is_running(x->g->life))
+		reply_wrong_state(s,
+				  "the guest is frozen; nothing can be "
+				  "started now",
+				  "wait until the sandbox runs");
+	else if (from > 0)
+		reply_error(s, 416, "offset_gone", "from", "start at 0",
+			    "the program has not begun");
+	else if (exec_start(x, &e) < 0)
+		reply_no_start(s, &e);
+	else
+		exec_wait_attach(x, s, from, false);
+}
+
+static void attach_expired(const struct exec *x, struct http_stream *s)
+{
+	if (x->refused)
+		exec_reply_refused(s, x->refused);
+	else
+		reply_error(s, 409, "exec_expired", NULL,
+			    "create another one, and attach within 60 s",
+			    "nobody attached to this exec in time; it was "
+			    "never started");
+}
+
+void exec_api_attach(struct exec *x, struct http_stream *s)
+{
+	uint64_t from, watch;
+
+	if (!query_u64(s, "from", 0, &from) ||
+	    !query_u64(s, "watch", 0, &watch))
+		return;
+	if (x->state == EXEC_ST_EXPIRED)
+		attach_expired(x, s);
+	else if (x->state == EXEC_ST_CREATED && !watch)
+		attach_first(x, s, from);
+	else if (x->state == EXEC_ST_STARTING)
+		exec_wait_attach(x, s, from, watch != 0);
+	else
+		exec_attach(x, s, from, watch != 0);
 }

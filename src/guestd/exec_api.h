@@ -20,4 +20,7 @@ void exec_api_delete(struct exec *x, struct http_stream *s);
 void exec_api_output(struct exec *x, struct http_stream *s);
 void exec_api_signal(struct exec *x, struct http_stream *s, const void *body,
 		     size_t n);
+void exec_api_size(struct exec *x, struct http_stream *s, const void *body,
+		   size_t n);
+void exec_api_attach(struct exec *x, struct http_stream *s);
 void exec_api_stdin(struct exec *x, struct http_stream *s);

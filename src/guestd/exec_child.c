@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "base/user.h"
+#include "guestd/exec_pty.h"
 
 #define PASSWD_MAX  (4u << 20)
 #define GROUPS_MAX  64
@@ -66,6 +67,15 @@ static void set_stdio(const struct exec_setup *s)
 		if (dup3(moved[i], i, 0) < 0)
 			fail(s, 503, errno, "", "standard streams: %s",
 			     strerror(errno));
+}
+
+static void set_terminal(const struct exec_setup *s, const struct user *u)
+{
+	int r = s->spec->has_pty ? pty_take_over(u->uid) : 0;
+
+	if (r < 0)
+		fail(s, 503, -r, "pty", "cannot take the terminal over: %s",
+		     strerror(-r));
 }
 
 static void find_user(const struct exec_setup *s, struct user *ret)
@@ -151,13 +161,15 @@ static char **make_env(const struct exec_spec *spec, const struct user *u)
 		xasprintf("LOGNAME=%s", u->name),
 		xasprintf("SHELL=%s", u->shell),
 		xstrdup("LANG=C.UTF-8"),
+		xstrdup("TERM=xterm-256color"), /* last: terminals only */
 	};
 	size_t n = spec->n_env;
 
 	for (size_t i = 0; i < spec->n_env; i++)
 		env[i] = spec->env[i];
 	for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
-		if (!has_name(spec->env, spec->n_env, usual[i]))
+		if ((spec->has_pty || i + 1 < ARRAY_SIZE(usual)) &&
+		    !has_name(spec->env, spec->n_env, usual[i]))
 			env[n++] = usual[i];
 		else
 			free(usual[i]);
@@ -172,6 +184,25 @@ static void set_limits(void)
 	(void)umask(022);
 }
 
+/* As a shell tells 127 (not found) and 126 (found, but cannot be run). */
+__attribute__((noreturn)) static void cannot_run(const struct exec_setup *s,
+						 int errnum)
+{
+	const char *name = s->spec->argv[0];
+
+	if (errnum == ENOENT && !strchr(name, '/'))
+		fail(s, 404, errnum, "cmd",
+		     "there is no program \"%.200s\" in the guest's PATH "
+		     "(%.120s)",
+		     name, getenv("PATH"));
+	if (errnum == ENOENT || errnum == ENOTDIR)
+		fail(s, 404, errnum, "cmd",
+		     "cannot run \"%.200s\": %s (the file or its interpreter)",
+		     name, strerror(errnum));
+	fail(s, errnum == EACCES || errnum == EPERM ? 403 : 400, errnum, "cmd",
+	     "cannot run \"%.200s\": %s", name, strerror(errnum));
+}
+
 void exec_child(const struct exec_setup *s)
 {
 	char *const *argv = s->spec->argv;
@@ -182,17 +213,11 @@ void exec_child(const struct exec_setup *s)
 	set_stdio(s);
 	set_limits();
 	find_user(s, &u);
+	set_terminal(s, &u);
 	become(s, &u);
 	enter_cwd(s, &u);
 	environ = make_env(s->spec, &u);
 	/* searches the PATH of the new environment */
 	(void)execvp(argv[0], argv);
-	if (errno == ENOENT && !strchr(argv[0], '/'))
-		fail(s, 400, errno, "cmd",
-		     "there is no program \"%.200s\" in the guest's PATH "
-		     "(%.120s)",
-		     argv[0], getenv("PATH"));
-	fail(s, 400, errno, "cmd", "cannot run \"%.200s\": %s%s", argv[0],
-	     strerror(errno),
-	     errno == ENOENT ? " (the file or its interpreter)" : "");
+	cannot_run(s, errno);
 }

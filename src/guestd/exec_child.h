@@ -13,7 +13,7 @@
 /* What a child that could not exec tells its parent, over a pipe that closes
  * silently when the exec works. */
 struct exec_report {
-	int32_t status; /* HTTP */
+	int32_t status; /* HTTP: 400, 403, 404, 500, 503, 504 */
 	int32_t errnum;
 	char field[16]; /* of the spec, "" for none */
 	char msg[400];

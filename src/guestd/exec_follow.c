@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* GET …/output: the log of an exec as frames (proto/data.h), with as many
- * readers as want it, each at its own speed. */
+/* The log of an exec as frames (proto/data.h), with as many followers as want
+ * it, each at its own speed. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,36 +9,9 @@
 #include "base/text.h"
 #include "guestd/exec_stream.h"
 #include "guestd/reply.h"
-#include "proto/data.h"
 
 #define ALIVE_MS  15000u
 #define PIECE_MAX 32768u
-
-struct follower {
-	struct list link;
-	struct exec *exec;
-	struct http_stream *stream;
-	struct loop_timer alive;
-	uint64_t at;
-	struct buf rest; /* of a frame that the stream took in part */
-	bool follow, told_start, told_end, over;
-};
-
-static void put_u32(uint8_t *to, uint32_t v)
-{
-	for (int i = 3; i >= 0; i--, v >>= 8)
-		to[i] = (uint8_t)v;
-}
-
-static void put_header(uint8_t to[EXEC_FRAME_HEADER], uint8_t type, size_t n,
-		       uint64_t offset)
-{
-	memset(to, 0, EXEC_FRAME_HEADER);
-	to[0] = type;
-	put_u32(to + 4, (uint32_t)n);
-	put_u32(to + 8, (uint32_t)(offset >> 32));
-	put_u32(to + 12, (uint32_t)offset);
-}
 
 /* A frame is always taken whole: what the stream has no room for waits here,
  * and its short write is what brings on_writable. */
@@ -72,9 +45,25 @@ static void send_json_take(struct follower *f, uint8_t type, json_t *v)
 	uint8_t header[EXEC_FRAME_HEADER];
 
 	json_decref(v);
-	put_header(header, type, strlen(text), f->at);
+	frame_put_header(header, type, strlen(text), f->at);
 	put(f, header, sizeof(header));
 	put(f, text, strlen(text));
+}
+
+static void set_stdin_offset(struct follower *f, json_t *v)
+{
+	f->told_stdin = f->exec->in.taken;
+	json_set_take(v, "stdin_offset",
+		      json_integer((json_int_t)f->told_stdin));
+}
+
+static void send_alive(struct follower *f)
+{
+	json_t *v = json_object();
+
+	set_stdin_offset(f, v);
+	send_json_take(f, EXEC_ALIVE, v);
+	f->alive_due = false;
 }
 
 static void send_start(struct follower *f)
@@ -86,6 +75,7 @@ static void send_start(struct follower *f)
 	json_set_take(v, "pid", json_integer(x->pid));
 	text_rfc3339(x->started_at_ms, when);
 	json_set_take(v, "started_at", json_string(when));
+	set_stdin_offset(f, v);
 	send_json_take(f, EXEC_STARTED, v);
 	f->told_start = true;
 }
@@ -98,6 +88,9 @@ static void send_gap(struct follower *f)
 	json_set_take(v, "to", json_integer((json_int_t)f->exec->log.begin));
 	send_json_take(f, EXEC_GAP, v);
 	f->at = f->exec->log.begin;
+	/* nobody can acknowledge what was not sent */
+	if (f->acked < f->at)
+		f->acked = f->at;
 }
 
 static void send_piece(struct follower *f)
@@ -107,7 +100,7 @@ static void send_piece(struct follower *f)
 
 	if (!execlog_read(&f->exec->log, f->at, PIECE_MAX, &p))
 		return;
-	put_header(header, p.kind, p.n, p.offset);
+	frame_put_header(header, p.kind, p.n, p.offset);
 	put(f, header, sizeof(header));
 	put(f, p.p, p.n);
 	f->at += p.n;
@@ -120,15 +113,11 @@ static void finish(struct follower *f)
 	http_stream_end(f->stream);
 }
 
-/* Everything that fits now. */
-static void follower_pump(struct follower *f)
+/* Output and then the end, until the stream is full. */
+static void send_output(struct follower *f)
 {
 	struct exec *x = f->exec;
 
-	if (f->over || x->state == EXEC_ST_STARTING || !flush_rest(f))
-		return;
-	if (!f->told_start)
-		send_start(f);
 	while (buf_len(&f->rest) == 0 && f->at != x->log.end) {
 		if (f->at < x->log.begin)
 			send_gap(f);
@@ -140,26 +129,53 @@ static void follower_pump(struct follower *f)
 		send_json_take(f, EXEC_EXIT, exec_fact_json(x));
 		f->told_end = true;
 	}
+}
+
+/* Everything that fits now. */
+static void follower_pump(struct follower *f)
+{
+	struct exec *x = f->exec;
+
+	if (f->over || !flush_rest(f))
+		return;
+	if (f->is_closing) {
+		finish(f);
+		return;
+	}
+	if (x->state < EXEC_ST_RUNNING) {
+		/* nothing to tell so far, nor for one who does not wait */
+		if (!f->follow && x->state != EXEC_ST_STARTING)
+			finish(f);
+		return;
+	}
+	if (!f->told_start)
+		send_start(f);
+	if (f->alive_due && buf_len(&f->rest) == 0)
+		send_alive(f);
+	send_output(f);
 	if (buf_len(&f->rest) == 0 && (f->told_end || !f->follow))
 		finish(f);
 }
 
-/* What may be dropped is decided by the slowest reader that is there, or, when
- * there is none, by how far any reader came. */
-static void update_floor(struct exec *x)
+void exec_update_floor(struct exec *x)
 {
 	const struct follower *f;
-	uint64_t slowest = UINT64_MAX;
+	uint64_t slowest = UINT64_MAX, floor = UINT64_MAX;
 
 	list_for_each (f, &x->followers, link) {
-		execlog_mark_taken(&x->log, f->at);
-		if (f->at < slowest)
+		execlog_mark_taken(&x->log,
+				   f->role == FOLLOW_WRITER ? f->acked : f->at);
+		if (f->role == FOLLOW_READER && !f->is_closing &&
+		    f->at < slowest)
 			slowest = f->at;
 	}
-	if (!x->spec.block)
+	if (x->writer)
+		floor = x->writer->acked;
+	else if (x->spec.block)
+		floor = slowest != UINT64_MAX ? slowest : x->log.taken;
+	if (floor == UINT64_MAX && x->log.floor == UINT64_MAX)
 		return;
-	execlog_set_floor(&x->log,
-			  slowest == UINT64_MAX ? x->log.taken : slowest);
+	execlog_set_floor(&x->log, floor);
 	exec_room(x);
 }
 
@@ -167,9 +183,45 @@ static void on_alive(struct loop_timer *t)
 {
 	struct follower *f = container_of(t, struct follower, alive);
 
-	if (buf_len(&f->rest) == 0 && f->told_start)
-		send_json_take(f, EXEC_ALIVE, json_object());
+	/* a stream that is full needs no sign of life */
+	if (buf_len(&f->rest) == 0 && f->told_start && !f->is_closing)
+		send_alive(f);
 	loop_timer_set(f->exec->g->loop, &f->alive, ALIVE_MS, on_alive);
+}
+
+void follower_close(struct follower *f, const char *reason, bool retry)
+{
+	json_t *v;
+
+	if (f->exec->writer == f)
+		f->exec->writer = NULL;
+	if (f->over || f->is_closing)
+		return;
+	v = json_object();
+	json_set_take(v, "reason", json_string(reason));
+	json_set_take(v, "retry", json_boolean(retry));
+	send_json_take(f, EXEC_CLOSING, v);
+	f->is_closing = true;
+	follower_pump(f);
+	exec_streams_wake(f->exec);
+}
+
+void exec_streams_close(struct exec *x, const char *reason, bool retry)
+{
+	struct follower *f;
+
+	list_for_each (f, &x->followers, link)
+		follower_close(f, reason, retry);
+}
+
+size_t exec_n_watchers(const struct exec *x)
+{
+	const struct follower *f;
+	size_t n = 0;
+
+	list_for_each (f, &x->followers, link)
+		n += f->role == FOLLOW_WATCHER && !f->is_closing && !f->over;
+	return n;
 }
 
 static void on_wake(struct loop_defer *d)
@@ -177,43 +229,95 @@ static void on_wake(struct loop_defer *d)
 	struct exec *x = container_of(d, struct exec, wake);
 	struct follower *f;
 
+	/* streams are freed by the loop alone, so the list stays as it is */
+	if (x->writer)
+		exec_attach_moved(x->writer);
+	if (x->input)
+		exec_input_moved(x->input);
 	list_for_each (f, &x->followers, link)
 		follower_pump(f);
-	update_floor(x);
+	exec_update_floor(x);
 }
 
 void exec_streams_wake(struct exec *x)
 {
-	if (!x->wake.loop && !list_empty(&x->followers))
+	if (!x->wake.loop && (!list_empty(&x->followers) || x->input))
 		loop_defer_add(x->g->loop, &x->wake, on_wake);
 }
 
-static void on_body(struct http_stream *s)
-{
-	(void)s;
-}
-
-static void on_writable(struct http_stream *s)
+void follower_on_writable(struct http_stream *s)
 {
 	struct follower *f = http_stream_owner(s);
 
 	follower_pump(f);
-	update_floor(f->exec);
+	exec_update_floor(f->exec);
 }
 
-static void on_close(struct http_stream *s, const struct err *e)
+void follower_on_close(struct http_stream *s, const struct err *e)
 {
 	struct follower *f = http_stream_owner(s);
 	struct exec *x = f->exec;
 
 	(void)e;
 	loop_timer_del(&f->alive);
-	execlog_mark_taken(&x->log, f->at);
+	execlog_mark_taken(&x->log,
+			   f->role == FOLLOW_WRITER ? f->acked : f->at);
+	if (x->writer == f)
+		x->writer = NULL;
 	list_del(&f->link);
 	buf_fini(&f->rest);
 	free(f);
-	update_floor(x);
+	exec_update_floor(x);
 	exec_unref(x);
+}
+
+struct follower *follower_new(struct exec *x, struct http_stream *s,
+			      uint64_t from, enum follower_role role,
+			      const struct http_handler *h)
+{
+	struct follower *f;
+
+	if (from > x->log.end) {
+		reply_error(s, 416, "offset_gone", "from",
+			    "start at output.end of the record, or before",
+			    "the output does not reach that offset yet");
+		return NULL;
+	}
+	f = xnew(struct follower);
+	f->exec = x;
+	f->stream = s;
+	f->at = f->acked = from;
+	f->role = role;
+	f->follow = true;
+	frame_reader_init(&f->frames);
+	buf_init(&f->rest, (size_t)4 * PIECE_MAX);
+	exec_ref(x);
+	list_add_tail(&x->followers, &f->link);
+	http_stream_handle(s, h, f);
+	return f;
+}
+
+void follower_begin(struct follower *f)
+{
+	struct exec *x = f->exec;
+	struct http_head head;
+
+	http_head_init(&head);
+	head.status = 200;
+	http_head_add(&head, "content-type", "application/vnd.caisson.frames");
+	http_stream_respond(f->stream, &head, true);
+	http_head_fini(&head);
+	if (f->follow)
+		loop_timer_set(x->g->loop, &f->alive, ALIVE_MS, on_alive);
+	follower_pump(f);
+	exec_update_floor(x);
+}
+
+static void on_body(struct http_stream *s)
+{
+	const uint8_t *p;
+
+	http_stream_consume(s, http_stream_peek(s, &p));
 }
 
 void exec_follow(struct exec *x, struct http_stream *s, uint64_t from,
@@ -221,34 +325,16 @@ void exec_follow(struct exec *x, struct http_stream *s, uint64_t from,
 {
 	static const struct http_handler handler = {
 		.on_body = on_body,
-		.on_writable = on_writable,
-		.on_close = on_close,
+		.on_writable = follower_on_writable,
+		.on_close = follower_on_close,
 	};
-	struct follower *f;
-	struct http_head head;
+	struct follower *f = follower_new(x, s, from, FOLLOW_READER, &handler);
 
-	if (from > x->log.end) {
-		reply_error(s, 416, "offset_gone", NULL,
-			    "start at output_end of the record, or before",
-			    "the output does not reach that offset yet");
+	if (!f)
 		return;
-	}
-	f = xnew(struct follower);
-	f->exec = x;
-	f->stream = s;
-	f->at = from;
 	f->follow = follow;
-	buf_init(&f->rest, (size_t)4 * PIECE_MAX);
-	exec_ref(x);
-	list_add_tail(&x->followers, &f->link);
-	http_stream_handle(s, &handler, f);
-	http_head_init(&head);
-	head.status = 200;
-	http_head_add(&head, "content-type", "application/vnd.caisson.frames");
-	http_stream_respond(s, &head, true);
-	http_head_fini(&head);
-	if (follow)
-		loop_timer_set(x->g->loop, &f->alive, ALIVE_MS, on_alive);
-	follower_pump(f);
-	update_floor(x);
+	follower_begin(f);
+	if (x->state == EXEC_ST_EXPIRED)
+		follower_close(f, x->refused ? "not_started" : "expired",
+			       false);
 }

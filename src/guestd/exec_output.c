@@ -42,7 +42,7 @@ static bool fits(struct exec_pipe *p)
 
 	if (execs_log_fits(x->g->execs))
 		return true;
-	if (!x->spec.block) {
+	if (!x->spec.block && !x->writer) {
 		if (x->log.keep_bytes > KEEP_FLOOR)
 			x->log.keep_bytes /= 2;
 		return true;
@@ -103,7 +103,7 @@ static void on_pipe(struct loop_io *io, unsigned events)
 	(void)events;
 	/* Before the report nothing is read, so that a program that did not
 	 * start has no output. */
-	if (p->exec->state == EXEC_ST_STARTING)
+	if (p->exec->state < EXEC_ST_RUNNING)
 		pipe_wait(p);
 	else
 		pipe_run(p);
@@ -119,7 +119,7 @@ void exec_output_watch_take(struct exec *x, unsigned which, int fd)
 
 void exec_output_resume(struct exec *x)
 {
-	if (x->state == EXEC_ST_STARTING || execlog_room(&x->log) == 0)
+	if (x->state < EXEC_ST_RUNNING || execlog_room(&x->log) == 0)
 		return;
 	for (int i = 0; i < 2; i++) {
 		struct exec_pipe *p = &x->pipes[i];

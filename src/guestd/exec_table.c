@@ -17,7 +17,7 @@
 #include "guestd/exec_api.h"
 
 #define SWEEP_MS       30000u
-#define LOG_BUDGET_MIN (16u << 20)
+#define LOG_BUDGET_MIN (8u << 20)
 #define LOG_BUDGET_MAX (256u << 20)
 
 struct execs *execs_new(struct guestd *g)
@@ -56,6 +56,11 @@ struct execs *execs_free(struct execs *s)
 	return NULL;
 }
 
+static bool exec_is_over(const struct exec *x)
+{
+	return x->state == EXEC_ST_ENDED || x->state == EXEC_ST_EXPIRED;
+}
+
 struct exec *execs_get(struct execs *s, const char *id)
 {
 	return map_get(s->by_id, id);
@@ -80,7 +85,8 @@ bool execs_log_fits(struct execs *s)
 	if (s->log_bytes <= s->log_budget)
 		return true;
 	list_for_each (x, &s->all, link) {
-		if (x->state == EXEC_ST_ENDED)
+		/* not what somebody reads just now */
+		if (x->state == EXEC_ST_ENDED && list_empty(&x->followers))
 			execlog_drop_all(&x->log);
 		if (s->log_bytes <= s->log_budget)
 			return true;
@@ -102,10 +108,12 @@ static void sweep_groups(struct execs *s)
 		fd_close(fd);
 		return;
 	}
-	while ((f = readdir(d)))
-		if (strncmp(f->d_name, "ex_", 3) == 0 &&
-		    !map_get(s->by_id, f->d_name))
+	while ((f = readdir(d))) {
+		const struct exec *x = map_get(s->by_id, f->d_name);
+
+		if (strncmp(f->d_name, "ex_", 3) == 0 && (!x || x->cgroup < 0))
 			(void)cgroup_remove(s->g->held.workload, f->d_name);
+	}
 	closedir(d);
 }
 
@@ -116,8 +124,7 @@ static void on_sweep(struct loop_timer *t)
 	struct exec *x, *tmp;
 
 	list_for_each_safe (x, tmp, &s->all, link)
-		if (x->state == EXEC_ST_ENDED &&
-		    now - x->ended_ms >= EXEC_KEEP_MS)
+		if (exec_is_over(x) && now - x->ended_ms >= EXEC_KEEP_MS)
 			execs_remove(x);
 	sweep_groups(s);
 	/* an idle guest is not woken for nothing */
@@ -129,12 +136,10 @@ bool execs_make_room(struct execs *s)
 {
 	struct exec *x, *tmp;
 
-	if (s->n_live >= EXECS_LIVE_MAX)
-		return false;
 	list_for_each_safe (x, tmp, &s->all, link) {
 		if (s->n < EXECS_MAX)
 			return true;
-		if (x->state == EXEC_ST_ENDED)
+		if (exec_is_over(x))
 			execs_remove(x);
 	}
 	return s->n < EXECS_MAX;

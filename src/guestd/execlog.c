@@ -119,7 +119,7 @@ uint8_t *execlog_reserve(struct execlog *l, uint8_t kind, size_t *ret_n)
 	struct chunk *c;
 	struct run r;
 
-	CHECK(kind == EXEC_STDOUT || kind == EXEC_STDERR);
+	CHECK(kind >= EXEC_STDOUT && kind <= EXEC_PTY);
 	c = has_room(l) ? last_chunk(l) : chunk_add(l);
 	if (!c)
 		return NULL;
@@ -166,7 +166,7 @@ void execlog_commit(struct execlog *l, size_t n)
 	c->used += n;
 	c->end += n;
 	l->end += n;
-	l->n_kind[r.kind == EXEC_STDERR] += n;
+	l->n_kind[r.kind - EXEC_STDOUT] += n;
 	trim(l);
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The output of one exec: bytes of stdout and stderr in arrival order, under
- * one running offset, in a bounded memory. Pure: no descriptors, no clock.
+ * The output of one exec: bytes of stdout and stderr, or of its terminal, in
+ * arrival order, under one running offset, in a bounded memory. Pure: no
+ * descriptors, no clock.
  *
  * Bytes lie in chunks; a chunk holds runs, each one kind of bytes with its
  * length in front. The oldest chunks are dropped when more than keep_bytes are
@@ -22,7 +23,7 @@ struct execlog {
 	uint64_t begin, end;	/* offsets held: [begin, end) */
 	uint64_t floor;		/* what a reader still needs begins here */
 	size_t slack;		/* kept below the floor, see exec.h */
-	uint64_t n_kind[2];	/* all stdout, stderr bytes ever */
+	uint64_t n_kind[3];	/* all stdout, stderr, pty bytes ever */
 	uint64_t dropped_bytes; /* dropped before any reader had them */
 	uint64_t taken;		/* highest offset that any reader had */
 	size_t keep_bytes, chunk_bytes;
@@ -38,7 +39,7 @@ struct execlog_piece {
 	uint64_t offset;
 	const uint8_t *p; /* valid until the log changes */
 	size_t n;
-	uint8_t kind; /* enum exec_frame: EXEC_STDOUT or EXEC_STDERR */
+	uint8_t kind; /* enum exec_frame: EXEC_STDOUT .. EXEC_PTY */
 };
 
 /* total: counter of memory held by all logs together; may be NULL. */

@@ -30,6 +30,7 @@ struct held {
 	int cgroup;	/* root of the cgroup2 hierarchy */
 	int workload;	/* its child for everything but guestd */
 	int own;	/* its child for guestd and its workers */
+	int pts;	/* directory of devpts */
 	int null;	/* /dev/null, read-write */
 	int random;	/* /dev/random, for the ioctls */
 	int root;	/* the root directory */

@@ -337,5 +337,7 @@ void life_shutdown(struct guestd *g, struct http_stream *s, const void *body,
 	(void)body;
 	(void)n;
 	log_info("shutdown", "asked=host");
+	if (g->execs)
+		execs_shutdown(g->execs);
 	shutdown_start(g, s);
 }

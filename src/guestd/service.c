@@ -111,6 +111,17 @@ static void control(struct guestd *g, struct http_stream *s, const char *name)
 	reply_not_found(s, "control call", name);
 }
 
+static bool is_exec_verb(const char *verb)
+{
+	static const char *const verbs[] = { "",      "output", "signal",
+					     "stdin", "size",	"attach" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (strcmp(verbs[i], verb) == 0)
+			return true;
+	return false;
+}
+
 /* "ID" or "ID/VERB" below /v1/execs/ */
 static void one_exec(struct guestd *g, struct http_stream *s, const char *rest)
 {
@@ -131,10 +142,13 @@ static void one_exec(struct guestd *g, struct http_stream *s, const char *rest)
 		exec_api_output(x, s);
 	else if (!strcmp(verb, "signal") && is_method(s, "POST"))
 		collect_exec(g, x, s, exec_api_signal);
+	else if (!strcmp(verb, "size") && is_method(s, "POST"))
+		collect_exec(g, x, s, exec_api_size);
 	else if (!strcmp(verb, "stdin") && is_method(s, "POST"))
 		exec_api_stdin(x, s);
-	else if (!*verb || !strcmp(verb, "output") || !strcmp(verb, "signal") ||
-		 !strcmp(verb, "stdin"))
+	else if (!strcmp(verb, "attach") && is_method(s, "POST"))
+		exec_api_attach(x, s);
+	else if (is_exec_verb(verb))
 		method_not_allowed(s);
 	else
 		reply_not_found(s, "call of an exec", verb);

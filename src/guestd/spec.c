@@ -102,10 +102,39 @@ static char *read_text(struct json_reader *r, const char *name, size_t max)
 	return xstrdup(v);
 }
 
-static void read_rest(struct json_reader *r, struct exec_spec *s,
-		      bool *ret_attach)
+static void read_size(struct json_reader *r, struct exec_size *ret)
 {
-	static const char *const starts[] = { "now", "attach", NULL };
+	int64_t cols = 0, rows = 0;
+
+	json_required(r, "cols");
+	json_required(r, "rows");
+	(void)json_int(r, "cols", 1, UINT16_MAX, &cols);
+	(void)json_int(r, "rows", 1, UINT16_MAX, &rows);
+	ret->cols = (uint16_t)cols;
+	ret->rows = (uint16_t)rows;
+}
+
+static void read_pty(struct json_reader *r, struct exec_spec *s)
+{
+	struct json_reader pty;
+	json_t *v = NULL;
+
+	if (!json_obj(r, "pty", &v))
+		return;
+	json_reader_init(&pty, v, "pty", r->e);
+	read_size(&pty, &s->size);
+	if (json_reader_end(&pty) < 0) {
+		r->r = pty.r;
+		snprintf(r->field, sizeof(r->field), "%s", pty.field);
+		return;
+	}
+	s->has_pty = true;
+	s->stdin_open = true;
+}
+
+static void read_rest(struct json_reader *r, struct exec_spec *s)
+{
+	static const char *const starts[] = { "attach", "now", NULL };
 	static const char *const overflows[] = { "roll", "block", NULL };
 	const char *id = NULL;
 	size_t start = 0, overflow = 0;
@@ -132,7 +161,8 @@ static void read_rest(struct json_reader *r, struct exec_spec *s,
 	    !is_null)
 		s->timeout_ms = (uint32_t)v * 1000;
 	json_word(r, "start", starts, &start);
-	*ret_attach = start == 1;
+	s->start_now = start == 1;
+	read_pty(r, s);
 	s->keep_bytes = EXEC_KEEP_DEFAULT;
 	if (json_int(r, "keep_bytes", EXEC_KEEP_MIN, EXEC_KEEP_MAX, &v))
 		s->keep_bytes = (uint32_t)v;
@@ -157,9 +187,6 @@ int spec_read(const void *body, size_t n, struct exec_spec *ret,
 	owned_json root = NULL;
 	struct exec_spec s = { 0 };
 	struct json_reader r;
-	bool attach = false;
-	json_t *pty = NULL;
-	bool has_pty;
 	int res;
 
 	*ret = s;
@@ -171,27 +198,64 @@ int spec_read(const void *body, size_t n, struct exec_spec *ret,
 	json_reader_init(&r, root, "", e);
 	read_command(&r, &s);
 	read_env(&r, &s);
-	read_rest(&r, &s, &attach);
-	has_pty = json_obj(&r, "pty", &pty);
+	read_rest(&r, &s);
 	res = json_reader_end(&r);
 	if (res < 0) {
 		classify(&r, e, se);
 		spec_fini(&s);
 		return res;
 	}
-	if (attach || has_pty) {
-		spec_fini(&s);
-		snprintf(se->code, sizeof(se->code), "not_supported");
-		snprintf(se->field, sizeof(se->field), "%s",
-			 attach ? "start" : "pty");
-		return err_set(e, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			       attach ? "start \"attach\" is not supported by "
-					"this version; use start \"now\""
-				      : "terminals (pty) are not supported by "
-					"this version");
-	}
 	*ret = s;
 	return 0;
+}
+
+int spec_read_size(const void *body, size_t n, struct exec_size *ret,
+		   struct spec_error *se, struct err *e)
+{
+	owned_json root = NULL;
+	struct json_reader r;
+	int res;
+
+	*se = (struct spec_error){ .code = "invalid_field" };
+	res = json_parse(body, n, &root, e);
+	if (res < 0)
+		return res;
+	json_reader_init(&r, root, "", e);
+	read_size(&r, ret);
+	res = json_reader_end(&r);
+	if (res < 0)
+		classify(&r, e, se);
+	return res;
+}
+
+int spec_read_kill(const void *body, size_t n, struct exec_kill *ret,
+		   struct spec_error *se, struct err *e)
+{
+	static const char *const scopes[] = { "tree", "leader", NULL };
+	owned_json root = NULL;
+	struct json_reader r;
+	const char *name = NULL;
+	size_t scope = 0;
+	int res;
+
+	*se = (struct spec_error){ .code = "invalid_field" };
+	res = json_parse(body, n, &root, e);
+	if (res < 0)
+		return res;
+	json_reader_init(&r, root, "", e);
+	json_required(&r, "name");
+	if (json_str(&r, "name", 32, &name)) {
+		ret->signo = signal_number(name);
+		if (ret->signo < 0)
+			json_field_error(&r, "name",
+					 "expected a signal such as TERM");
+	}
+	json_word(&r, "scope", scopes, &scope);
+	ret->tree = scope == 0;
+	res = json_reader_end(&r);
+	if (res < 0)
+		classify(&r, e, se);
+	return res;
 }
 
 int signal_number(const char *name)

@@ -123,7 +123,8 @@ static void refused(const char *fields, int status, const char *code,
 	struct rig_reply p;
 
 	guest_up(&r);
-	body = xasprintf("{\"id\":\"ex_abcdefgh\",%s}", fields);
+	body =
+	    xasprintf("{\"id\":\"ex_abcdefgh\",\"start\":\"now\",%s}", fields);
 	T_INT(rig_call(&r, &p, "POST", "/v1/execs", body), status);
 	T_STR(error_code(&p), code);
 	T_HAS(buf_cstr(&p.body), has);
@@ -137,19 +138,19 @@ static void refused(const char *fields, int status, const char *code,
 
 TEST(unknown_program_never_ran)
 {
-	refused("\"cmd\":[\"no-such-program-x\"]", 400, "invalid_field",
+	refused("\"cmd\":[\"no-such-program-x\"]", 404, "not_found",
 		"no-such-program-x");
 }
 
 TEST(unknown_program_by_path)
 {
-	refused("\"cmd\":[\"/no/such/program\"]", 400, "invalid_field",
+	refused("\"cmd\":[\"/no/such/program\"]", 404, "not_found",
 		"\"field\":\"cmd\"");
 }
 
 TEST(program_that_may_not_be_run)
 {
-	refused("\"cmd\":[\"/etc/passwd\"]", 400, "invalid_field",
+	refused("\"cmd\":[\"/etc/passwd\"]", 403, "policy_denied",
 		"Permission denied");
 }
 
@@ -168,12 +169,6 @@ TEST(unknown_user)
 TEST(unknown_field)
 {
 	refused("\"cmd\":[\"true\"],\"foo\":1", 400, "unknown_field", "foo");
-}
-
-TEST(attach_is_not_supported)
-{
-	refused("\"cmd\":[\"true\"],\"start\":\"attach\"", 422, "not_supported",
-		"attach");
 }
 
 TEST(binary_output_is_untouched)
@@ -241,7 +236,43 @@ TEST(timeout_kills_the_tree)
 	run("\"shell\":\"sleep 300 & sleep 300\",\"timeout_s\":1");
 	T_STR(exit_str(&f, "reason"), "timeout");
 	T_INT(exit_int(&f, "code"), -1);
+	T_STR(exit_str(&f, "signal"), "SIGTERM");
+	over();
+}
+
+TEST(timeout_kills_who_ignores_it)
+{
+	run("\"shell\":\"trap '' TERM; while :; do sleep 0.1; done\","
+	    "\"timeout_s\":1");
+	T_STR(exit_str(&f, "reason"), "timeout");
 	T_STR(exit_str(&f, "signal"), "SIGKILL");
+	T_TRUE(exit_int(&f, "wall_ms") >= 3000);
+	over();
+}
+
+TEST(timeout_that_the_program_obeys_keeps_its_code)
+{
+	run("\"shell\":\"trap 'exit 7' TERM; while :; do sleep 0.1; done\","
+	    "\"timeout_s\":1");
+	T_STR(exit_str(&f, "reason"), "timeout");
+	T_INT(exit_int(&f, "code"), 7);
+	over();
+}
+
+/* The leader goes at once; its child, which does not, is ended all the same. */
+TEST(timeout_outlives_the_leader)
+{
+	char text[32];
+	pid_t pid;
+
+	run("\"shell\":\"(trap '' TERM; exec sleep 300) & echo $!; sleep "
+	    "300\",\"timeout_s\":1");
+	T_STR(exit_str(&f, "reason"), "timeout");
+	T_STR(exit_str(&f, "signal"), "SIGTERM");
+	T_TRUE(json_object_get(f.exit, "left_behind") == NULL);
+	snprintf(text, sizeof(text), "%s", buf_cstr(&f.out));
+	pid = (pid_t)strtol(text, NULL, 10);
+	T_TRUE(pid > 0 && kill(pid, 0) < 0);
 	over();
 }
 
@@ -295,7 +326,7 @@ TEST(signal_to_the_leader_alone)
 
 		snprintf(path, sizeof(path), "/v1/execs/%s", id);
 		T_INT(rig_call(&r, &p, "GET", path, NULL), 200);
-		ready = strstr(buf_cstr(&p.body), "\"output_end\":6") != NULL;
+		ready = strstr(buf_cstr(&p.body), "\"end\":6}") != NULL;
 		rig_reply_fini(&p);
 		if (ready)
 			break;

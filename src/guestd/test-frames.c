@@ -94,7 +94,10 @@ int guest_exec(struct rig *r, const char *fields, char ret_id[40])
 
 	memcpy(ret_id, "ex_", 3);
 	random_id(ret_id + 3, 28);
-	body = xasprintf("{\"id\":\"%s\",%s}", ret_id, fields);
+	/* most tests want it to run at once */
+	body =
+	    xasprintf("{\"id\":\"%s\",%s%s}", ret_id, fields,
+		      strstr(fields, "\"start\"") ? "" : ",\"start\":\"now\"");
 	status = rig_call(r, &p, "POST", "/v1/execs", body);
 	rig_reply_fini(&p);
 	return status;

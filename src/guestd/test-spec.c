@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guestd/spec.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -157,20 +158,65 @@ TEST(unknown_overflow)
 	T_HAS(err.msg, "overflow");
 }
 
-TEST(attach_is_not_supported_and_says_so)
+TEST(start_is_by_attach_unless_told)
 {
-	T_INT(parse("{" ID ",\"cmd\":[\"a\"],\"start\":\"attach\"}"),
-	      -EOPNOTSUPP);
-	T_STR(se.code, "not_supported");
-	T_STR(se.field, "start");
+	T_INT(parse("{" ID ",\"cmd\":[\"a\"]}"), 0);
+	T_TRUE(!spec.start_now);
+	spec_fini(&spec);
+	T_INT(parse("{" ID ",\"cmd\":[\"a\"],\"start\":\"attach\"}"), 0);
+	T_TRUE(!spec.start_now);
+	spec_fini(&spec);
+	T_INT(parse("{" ID ",\"cmd\":[\"a\"],\"start\":\"now\"}"), 0);
+	T_TRUE(spec.start_now);
+	spec_fini(&spec);
+	refused("{" ID ",\"cmd\":[\"a\"],\"start\":\"later\"}", "invalid_field",
+		"start");
 }
 
-TEST(pty_is_not_supported_and_says_so)
+TEST(pty_has_a_size_and_an_input)
 {
 	T_INT(parse("{" ID ",\"cmd\":[\"a\"],\"pty\":{\"cols\":80,\"rows\":24}"
 		    "}"),
-	      -EOPNOTSUPP);
-	T_STR(se.field, "pty");
+	      0);
+	T_TRUE(spec.has_pty && spec.stdin_open);
+	T_INT(spec.size.cols, 80);
+	T_INT(spec.size.rows, 24);
+	spec_fini(&spec);
+	T_INT(parse("{" ID ",\"cmd\":[\"a\"],\"pty\":null}"), 0);
+	T_TRUE(!spec.has_pty && !spec.stdin_open);
+	spec_fini(&spec);
+}
+
+TEST(pty_sizes_that_are_none)
+{
+	refused("{" ID ",\"cmd\":[\"a\"],\"pty\":{}}", "invalid_field",
+		"pty.cols");
+	refused("{" ID ",\"cmd\":[\"a\"],\"pty\":{\"cols\":80}}",
+		"invalid_field", "pty.rows");
+	refused("{" ID ",\"cmd\":[\"a\"],\"pty\":{\"cols\":0,\"rows\":24}}",
+		"invalid_field", "pty.cols");
+	refused("{" ID ",\"cmd\":[\"a\"],\"pty\":{\"cols\":80,\"rows\":65536}}",
+		"invalid_field", "pty.rows");
+	refused("{" ID ",\"cmd\":[\"a\"],\"pty\":{\"cols\":80,\"rows\":24,"
+		"\"x\":1}}",
+		"unknown_field", "pty.x");
+	refused("{" ID ",\"cmd\":[\"a\"],\"pty\":true}", "invalid_field",
+		"pty");
+}
+
+TEST(signal_bodies)
+{
+	static const char text[] = "{\"name\":\"INT\",\"scope\":\"leader\"}";
+	struct exec_kill k = { 0 };
+
+	T_INT(spec_read_kill(text, sizeof(text) - 1, &k, &se, &err), 0);
+	T_INT(k.signo, SIGINT);
+	T_TRUE(!k.tree);
+	T_INT(spec_read_kill("{\"name\":\"KILL\"}", 15, &k, &se, &err), 0);
+	T_TRUE(k.tree);
+	T_INT(spec_read_kill("{}", 2, &k, &se, &err), -EINVAL);
+	T_STR(se.field, "name");
+	T_INT(spec_read_kill("{\"name\":\"X\"}", 12, &k, &se, &err), -EINVAL);
 }
 
 TEST(not_an_object)

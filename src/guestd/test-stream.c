@@ -127,7 +127,7 @@ TEST(nobody_reads_and_block_waits)
 	snprintf(path, sizeof(path), "/v1/execs/%s", id);
 	T_INT(rig_call(&r, &p, "GET", path, NULL), 200);
 	T_HAS(buf_cstr(&p.body), "\"state\":\"running\"");
-	T_HAS(buf_cstr(&p.body), "\"output_end\":65536");
+	T_HAS(buf_cstr(&p.body), "\"end\":65536}");
 	rig_reply_fini(&p);
 	guest_output(&r, id, 0, &f);
 	T_INT(f.at, 64 * 65536);
@@ -438,7 +438,8 @@ static int keyed(const char *key, const char *id, const char *fields,
 		 struct rig_reply *p)
 {
 	const char *head[] = { "idempotency-key", key, NULL };
-	owned_str body = xasprintf("{\"id\":\"%s\",%s}", id, fields);
+	owned_str body =
+	    xasprintf("{\"id\":\"%s\",\"start\":\"now\",%s}", id, fields);
 
 	rig_start(&r, p, "POST", "/v1/execs", head, body, strlen(body));
 	T_TRUE(rig_finish(p));
@@ -478,7 +479,7 @@ TEST(key_of_a_program_that_did_not_start_is_free)
 	struct rig_reply p;
 
 	guest_up(&r);
-	T_INT(keyed("k", "ex_aaaaaaaa", "\"cmd\":[\"no-such-x\"]", &p), 400);
+	T_INT(keyed("k", "ex_aaaaaaaa", "\"cmd\":[\"no-such-x\"]", &p), 404);
 	rig_reply_fini(&p);
 	T_INT(keyed("k", "ex_aaaaaaaa", "\"cmd\":[\"true\"]", &p), 201);
 	rig_reply_fini(&p);
@@ -488,8 +489,10 @@ TEST(key_of_a_program_that_did_not_start_is_free)
 TEST(two_at_once_with_one_key)
 {
 	const char *head[] = { "idempotency-key", "k", NULL };
-	static const char a[] = "{\"id\":\"ex_aaaaaaaa\",\"cmd\":[\"true\"]}";
-	static const char b[] = "{\"id\":\"ex_bbbbbbbb\",\"cmd\":[\"true\"]}";
+	static const char a[] =
+	    "{\"id\":\"ex_aaaaaaaa\",\"start\":\"now\",\"cmd\":[\"true\"]}";
+	static const char b[] =
+	    "{\"id\":\"ex_bbbbbbbb\",\"start\":\"now\",\"cmd\":[\"true\"]}";
 	struct rig_reply p, q;
 
 	guest_up(&r);
