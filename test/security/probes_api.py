@@ -375,11 +375,9 @@ def rows_by_hand(lab, subject):
 
 def psql(lab, query):
     """As the cluster's superuser through its private socket; the last line, None if the table is not there."""
-    stat = (lab.caisson.data / "postgres").stat()
-    socks = list(lab.caisson.run_dir.rglob(".s.PGSQL.*"))
-    sock = next(s for s in socks if not s.name.endswith(".lock"))
-    r = subprocess.run(["setpriv", f"--reuid={stat.st_uid}", f"--regid={stat.st_gid}", "--clear-groups", "psql", "-h", str(sock.parent), "-p", sock.name.split(".")[-1],
-                        "-U", "postgres", "-d", "caisson", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", query], capture_output=True, text=True)
+    sock = next(s for s in lab.caisson.run_dir.rglob(".s.PGSQL.*") if not s.name.endswith(".lock"))
+    r = subprocess.run(["psql", "-h", str(sock.parent), "-p", sock.name.split(".")[-1], "-U", "caisson-db", "-d", "caisson", "-XqAt", "-v", "ON_ERROR_STOP=1",
+                        "-c", query], capture_output=True, text=True)
     if r.returncode:
         if "does not exist" in r.stderr and "relation" in r.stderr:
             return None
