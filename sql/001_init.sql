@@ -59,12 +59,18 @@ INSERT INTO caisson.cluster DEFAULT VALUES;
 
 CREATE TABLE caisson.tenants (
 	id         text PRIMARY KEY, -- ten_ + 20
-	name       text NOT NULL UNIQUE,
-	created_at timestamptz NOT NULL DEFAULT now()
+	seq        bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+	name       text NOT NULL,
+	created_at timestamptz NOT NULL DEFAULT now(),
+	-- from then on its keys are dead and its sandboxes end
+	deleted_at timestamptz
 );
+CREATE UNIQUE INDEX tenants_name ON caisson.tenants (name)
+	WHERE deleted_at IS NULL;
 
 CREATE TABLE caisson.projects (
 	id         text PRIMARY KEY, -- prj_ + 20
+	seq        bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
 	tenant     text NOT NULL REFERENCES caisson.tenants,
 	name       text NOT NULL,
 	created_at timestamptz NOT NULL DEFAULT now(),
@@ -95,6 +101,7 @@ CREATE TABLE caisson.templates (
 	name       text NOT NULL,
 	seq        bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
 	public     boolean NOT NULL DEFAULT false,
+	generation bigint NOT NULL DEFAULT 1, -- its tags are part of it
 	created_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (project, name)
 );
@@ -206,6 +213,8 @@ CREATE TABLE caisson.sandboxes (
 CREATE UNIQUE INDEX sandboxes_name ON caisson.sandboxes (project, name)
 	WHERE name IS NOT NULL AND observed NOT IN ('ended', 'failed', 'lost');
 CREATE INDEX ON caisson.sandboxes (project, seq);
+CREATE INDEX sandboxes_alive ON caisson.sandboxes (project)
+	WHERE observed NOT IN ('ended', 'failed', 'lost');
 CREATE INDEX ON caisson.sandboxes (project, name, seq);
 CREATE INDEX ON caisson.sandboxes (node)
 	WHERE observed NOT IN ('ended', 'failed', 'lost');
@@ -262,12 +271,33 @@ CREATE TABLE caisson.idempotency_keys (
 	key        text NOT NULL,
 	tenant     text NOT NULL,
 	body_hmac  bytea NOT NULL,
-	operation  text, -- the answer is built from it, or:
+	-- the answer is built anew from these:
+	operation  text,
 	object     text, -- id of what was made
+	-- or was kept: NULL status while the first request still runs, which
+	-- after lease_until is taken for dead
+	status     integer,
+	location   text,
+	etag       text,
+	answer     text,
+	lease_until timestamptz,
 	created_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (project, method, route, key)
 );
 CREATE INDEX ON caisson.idempotency_keys (created_at);
+
+-- What a project may have at the same time; without a row, or where NULL: no
+-- limit. Held FOR UPDATE while something is added.
+CREATE TABLE caisson.quotas (
+	project    text PRIMARY KEY REFERENCES caisson.projects,
+	tenant     text NOT NULL,
+	sandboxes  bigint CHECK (sandboxes >= 0),
+	vcpus      bigint CHECK (vcpus >= 0),
+	memory_mib bigint CHECK (memory_mib >= 0),
+	disk_mib   bigint CHECK (disk_mib >= 0),
+	generation bigint NOT NULL DEFAULT 1,
+	updated_at timestamptz NOT NULL DEFAULT now()
+);
 
 -- Row security. The API role sees the tenant that its function was called
 -- for and nothing else, also when a query forgets to say so.
@@ -280,6 +310,7 @@ ALTER TABLE caisson.tags ENABLE ROW LEVEL SECURITY;
 ALTER TABLE caisson.sandboxes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE caisson.operations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE caisson.idempotency_keys ENABLE ROW LEVEL SECURITY;
+ALTER TABLE caisson.quotas ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY api ON caisson.tenants TO caisson_api
 	USING (id = current_setting('caisson.tenant', true));
@@ -301,6 +332,8 @@ CREATE POLICY api ON caisson.sandboxes TO caisson_api
 CREATE POLICY api ON caisson.operations TO caisson_api
 	USING (tenant = current_setting('caisson.tenant', true));
 CREATE POLICY api ON caisson.idempotency_keys TO caisson_api
+	USING (tenant = current_setting('caisson.tenant', true));
+CREATE POLICY api ON caisson.quotas TO caisson_api
 	USING (tenant = current_setting('caisson.tenant', true));
 
 -- The controller serves no client and works for all tenants.
@@ -327,6 +360,10 @@ GRANT SELECT, INSERT, UPDATE ON caisson.api_keys TO caisson_api;
 GRANT SELECT, INSERT, UPDATE ON caisson.templates, caisson.template_releases,
 	caisson.tags, caisson.sandboxes, caisson.operations,
 	caisson.idempotency_keys TO caisson_api, caisson_controller;
+GRANT DELETE ON caisson.templates, caisson.tags, caisson.idempotency_keys
+	TO caisson_api;
+GRANT SELECT, INSERT, UPDATE ON caisson.quotas TO caisson_api;
+GRANT INSERT ON caisson.projects TO caisson_api;
 GRANT DELETE ON caisson.sandboxes, caisson.operations,
 	caisson.idempotency_keys TO caisson_controller;
 GRANT INSERT, UPDATE, DELETE ON caisson.nodes TO caisson_controller;

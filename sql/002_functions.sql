@@ -9,6 +9,8 @@
 -- for the log; words for the client are the API's):
 --   CA404 no such thing      CA001 name taken        CA002 idempotency mismatch
 --   CA003 wrong state        CA004 template unknown  CA005 no node was given
+--   CA006 release unknown    CA007 in use            CA010 too many of them
+--   CA412 generation changed CA429 quota reached
 
 SET LOCAL ROLE caisson_owner;
 
@@ -113,8 +115,22 @@ RETURNS TABLE (id text, tenant text, project text, role text, name text,
 	sha256 text, revoked boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = caisson, pg_temp AS $$
 	SELECT k.id, k.tenant, k.project, k.role, k.name,
-		encode(k.sha256, 'hex'), k.revoked_at IS NOT NULL
-	FROM caisson.api_keys k WHERE k.prefix = p_prefix
+		encode(k.sha256, 'hex'),
+		k.revoked_at IS NOT NULL OR t.deleted_at IS NOT NULL
+	FROM caisson.api_keys k JOIN caisson.tenants t ON t.id = k.tenant
+	WHERE k.prefix = p_prefix
+$$;
+
+-- Of these (a text array literal), those that are dead or unknown: for streams
+-- that stay open. Runs as owner and tells nothing but that.
+CREATE FUNCTION caisson.keys_dead(p_ids text[])
+RETURNS TABLE (id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = caisson, pg_temp AS $$
+	SELECT i FROM unnest(p_ids) AS i
+	LEFT JOIN caisson.api_keys k ON k.id = i
+	LEFT JOIN caisson.tenants t ON t.id = k.tenant
+	WHERE k.id IS NULL OR k.revoked_at IS NOT NULL
+	   OR t.deleted_at IS NOT NULL
 $$;
 
 CREATE FUNCTION caisson.key_json(k caisson.api_keys) RETURNS json
@@ -125,44 +141,74 @@ LANGUAGE sql STABLE AS $$
 		'revoked_at', caisson.ts(k.revoked_at))
 $$;
 
+-- Where a key or a quota belongs: the caller's own project, or p_wanted if it
+-- is given, which only an operator may choose freely. Raises CA404. Runs as
+-- owner: the project may be another tenant's.
+CREATE FUNCTION caisson.project_find(p_tenant text, p_project text,
+	p_wanted text, p_operator boolean)
+RETURNS caisson.projects
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = caisson, pg_temp AS $$
+DECLARE
+	p caisson.projects;
+BEGIN
+	SELECT x.* INTO p FROM caisson.projects x
+		JOIN caisson.tenants t ON t.id = x.tenant
+		WHERE x.id = coalesce(p_wanted, p_project)
+		  AND t.deleted_at IS NULL
+		  AND (p_operator OR x.id = p_project)
+		  AND (p_operator OR x.tenant = p_tenant);
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'no such project' USING ERRCODE = 'CA404';
+	END IF;
+	RETURN p;
+END $$;
+
 -- outcome: created | replay. A replay shows the record; the secret was shown
--- once and is not kept.
+-- once and is not kept. p_wanted: project of the key, NULL = the caller's.
 CREATE FUNCTION caisson.key_create(p_tenant text, p_project text, p_id text,
 	p_name text, p_role text, p_prefix text, p_sha256_hex text,
-	p_route text, p_idem text, p_body_hmac_hex text)
+	p_route text, p_idem text, p_body_hmac_hex text, p_wanted text,
+	p_operator boolean)
 RETURNS TABLE (outcome text, key json)
 LANGUAGE plpgsql AS $$
 DECLARE
 	k caisson.api_keys;
+	p caisson.projects;
 	known caisson.idempotency_keys;
 BEGIN
 	PERFORM caisson.scope(p_tenant);
 	known := caisson.idem_begin(p_tenant, p_project, 'POST', p_route,
 		p_idem, p_body_hmac_hex, NULL, p_id);
+	p := caisson.project_find(p_tenant, p_project, p_wanted, p_operator);
+	PERFORM caisson.scope(p.tenant);
 	IF known.object IS NOT NULL THEN
 		SELECT * INTO k FROM caisson.api_keys a
-			WHERE a.id = known.object AND a.project = p_project;
+			WHERE a.id = known.object AND a.project = p.id;
 		RETURN QUERY SELECT 'replay', caisson.key_json(k);
 		RETURN;
 	END IF;
 	INSERT INTO caisson.api_keys (id, tenant, project, name, role, prefix,
 		sha256)
-	VALUES (p_id, p_tenant, p_project, p_name, p_role, p_prefix,
+	VALUES (p_id, p.tenant, p.id, p_name, p_role, p_prefix,
 		decode(p_sha256_hex, 'hex')) RETURNING * INTO k;
 	RETURN QUERY SELECT 'created', caisson.key_json(k);
 END $$;
 
--- Revoke; NULL if there is no such key. Twice is the same as once.
-CREATE FUNCTION caisson.key_revoke(p_tenant text, p_project text, p_id text)
+-- Revoke; NULL if there is no such key (here, or anywhere for an operator).
+-- Twice is the same as once. An admin cannot revoke an operator's key.
+CREATE FUNCTION caisson.key_revoke(p_tenant text, p_project text, p_id text,
+	p_operator boolean)
 RETURNS json
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = caisson, pg_temp AS $$
 DECLARE
 	k caisson.api_keys;
 BEGIN
-	PERFORM caisson.scope(p_tenant);
 	UPDATE caisson.api_keys a
 		SET revoked_at = coalesce(a.revoked_at, now())
-		WHERE a.id = p_id AND a.project = p_project
+		WHERE a.id = p_id AND (p_operator
+			OR (a.project = p_project AND a.tenant = p_tenant
+				AND a.role <> 'operator'))
 		RETURNING * INTO k;
 	RETURN CASE WHEN FOUND THEN caisson.key_json(k) END;
 END $$;
@@ -171,14 +217,17 @@ END $$;
 -- caller asks for one more than it shows, to know whether there is a next
 -- page. Each row: its seq for the cursor, and the object.
 CREATE FUNCTION caisson.key_list(p_tenant text, p_project text,
-	p_after bigint, p_limit integer)
+	p_after bigint, p_limit integer, p_wanted text, p_operator boolean)
 RETURNS TABLE (seq bigint, item json)
 LANGUAGE plpgsql AS $$
+DECLARE
+	p caisson.projects;
 BEGIN
-	PERFORM caisson.scope(p_tenant);
+	p := caisson.project_find(p_tenant, p_project, p_wanted, p_operator);
+	PERFORM caisson.scope(p.tenant);
 	RETURN QUERY SELECT k.seq, caisson.key_json(k)
 		FROM caisson.api_keys k
-		WHERE k.project = p_project
+		WHERE k.project = p.id
 		  AND (p_after IS NULL OR k.seq < p_after)
 		ORDER BY k.seq DESC LIMIT p_limit;
 END $$;
@@ -227,7 +276,140 @@ BEGIN
 	RETURN known;
 END $$;
 
+-- The same for calls whose answer is kept as it was. outcome: go (the key is
+-- ours until idem_keep() or idem_drop(), at the latest for p_lease_s) |
+-- running (another request has it) | replay (with the answer). Raises CA002.
+CREATE FUNCTION caisson.idem_take(p_tenant text, p_project text,
+	p_method text, p_route text, p_key text, p_body_hmac_hex text,
+	p_lease_s integer)
+RETURNS TABLE (outcome text, status integer, location text, etag text,
+	answer text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	k caisson.idempotency_keys;
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	INSERT INTO caisson.idempotency_keys (project, method, route, key,
+		tenant, body_hmac, lease_until)
+	VALUES (p_project, p_method, p_route, p_key, p_tenant,
+		decode(p_body_hmac_hex, 'hex'),
+		now() + p_lease_s * interval '1 second')
+	ON CONFLICT DO NOTHING;
+	IF FOUND THEN
+		RETURN QUERY SELECT 'go', NULL::integer, NULL, NULL, NULL;
+		RETURN;
+	END IF;
+	SELECT * INTO k FROM caisson.idempotency_keys i
+		WHERE i.project = p_project AND i.method = p_method
+		  AND i.route = p_route AND i.key = p_key FOR UPDATE;
+	IF NOT FOUND THEN -- given back this moment
+		RETURN QUERY SELECT 'running', NULL::integer, NULL, NULL, NULL;
+		RETURN;
+	END IF;
+	IF k.created_at >= now() - interval '24 hours' THEN
+		IF k.body_hmac <> decode(p_body_hmac_hex, 'hex') THEN
+			RAISE EXCEPTION 'key was used with another body'
+				USING ERRCODE = 'CA002';
+		ELSIF k.status IS NOT NULL THEN
+			RETURN QUERY SELECT 'replay', k.status, k.location,
+				k.etag, k.answer;
+			RETURN;
+		ELSIF k.lease_until > now() THEN
+			RETURN QUERY SELECT 'running', NULL::integer, NULL,
+				NULL, NULL;
+			RETURN;
+		END IF;
+	END IF;
+	UPDATE caisson.idempotency_keys i
+		SET body_hmac = decode(p_body_hmac_hex, 'hex'), status = NULL,
+		    location = NULL, etag = NULL, answer = NULL,
+		    operation = NULL, object = NULL, created_at = now(),
+		    lease_until = now() + p_lease_s * interval '1 second'
+		WHERE i.project = p_project AND i.method = p_method
+		  AND i.route = p_route AND i.key = p_key;
+	RETURN QUERY SELECT 'go', NULL::integer, NULL, NULL, NULL;
+END $$;
+
+CREATE FUNCTION caisson.idem_keep(p_tenant text, p_project text,
+	p_method text, p_route text, p_key text, p_status integer,
+	p_location text, p_etag text, p_answer text)
+RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	UPDATE caisson.idempotency_keys i
+		SET status = p_status, location = p_location, etag = p_etag,
+		    answer = p_answer
+		WHERE i.project = p_project AND i.method = p_method
+		  AND i.route = p_route AND i.key = p_key;
+END $$;
+
+-- The request was refused: the key is free again.
+CREATE FUNCTION caisson.idem_drop(p_tenant text, p_project text,
+	p_method text, p_route text, p_key text)
+RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	DELETE FROM caisson.idempotency_keys i
+		WHERE i.project = p_project AND i.method = p_method
+		  AND i.route = p_route AND i.key = p_key
+		  AND i.status IS NULL;
+END $$;
+
 -- ---- sandboxes ----
+
+-- p_if_match NULL: anything goes. Raises CA412.
+CREATE FUNCTION caisson.if_match(p_generation bigint, p_if_match bigint)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	IF p_generation IS DISTINCT FROM
+			coalesce(p_if_match, p_generation) THEN
+		RAISE EXCEPTION 'generation is % now',
+			coalesce(p_generation::text, 'none')
+			USING ERRCODE = 'CA412';
+	END IF;
+END $$;
+
+-- Room for one more? Raises CA429 with `NAME USED LIMIT`. The quota's row stays
+-- locked, so that two creates cannot both take the last place.
+CREATE FUNCTION caisson.quota_check(p_project text, p_vcpus bigint,
+	p_memory_mib bigint, p_disk_mib bigint)
+RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+	q caisson.quotas;
+	u record;
+	what text;
+BEGIN
+	SELECT * INTO q FROM caisson.quotas x
+		WHERE x.project = p_project FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	SELECT count(*) AS n, coalesce(sum(s.vcpus), 0) AS vcpus,
+		coalesce(sum(s.memory_mib), 0) AS memory_mib,
+		coalesce(sum(s.disk_mib), 0) AS disk_mib
+		INTO u FROM caisson.sandboxes s
+		WHERE s.project = p_project
+		  AND s.observed NOT IN ('ended', 'failed', 'lost');
+	what := CASE
+		WHEN u.n + 1 > q.sandboxes
+			THEN format('sandboxes %s %s', u.n, q.sandboxes)
+		WHEN u.vcpus + p_vcpus > q.vcpus
+			THEN format('vcpus %s %s', u.vcpus, q.vcpus)
+		WHEN u.memory_mib + p_memory_mib > q.memory_mib
+			THEN format('memory_mib %s %s', u.memory_mib,
+				q.memory_mib)
+		WHEN u.disk_mib + p_disk_mib > q.disk_mib
+			THEN format('disk_mib %s %s', u.disk_mib, q.disk_mib)
+		END;
+	IF what IS NOT NULL THEN
+		RAISE EXCEPTION '%', what USING ERRCODE = 'CA429';
+	END IF;
+END $$;
 
 -- By id, or by @name: the living one, else the newest that had the name.
 CREATE FUNCTION caisson.sandbox_find(p_project text, p_ref text)
@@ -267,7 +449,7 @@ $$;
 -- are NULL come from the release's defaults.
 -- outcome: created | replay. manifest is the release's, for the node.
 -- Raises CA001, CA002, CA004, CA005 (p_node is NULL: the caller found none, and
--- this is no replay).
+-- this is no replay), CA429.
 CREATE FUNCTION caisson.sandbox_create(p_tenant text, p_project text,
 	p_id text, p_op text, p_name text, p_template text, p_labels jsonb,
 	p_env jsonb, p_vcpus integer, p_memory_mib integer,
@@ -310,6 +492,14 @@ BEGIN
 		RAISE EXCEPTION 'no node for it' USING ERRCODE = 'CA005';
 	END IF;
 	d := coalesce(r.manifest -> 'defaults', '{}');
+	IF EXISTS (SELECT FROM caisson.tenants t WHERE t.id = p_tenant
+		AND t.deleted_at IS NOT NULL) THEN
+		RAISE EXCEPTION 'tenant deleted' USING ERRCODE = 'CA404';
+	END IF;
+	PERFORM caisson.quota_check(p_project,
+		coalesce(p_vcpus, (d ->> 'vcpus')::integer, 1),
+		coalesce(p_memory_mib, (d ->> 'memory_mib')::integer, 512),
+		coalesce(p_disk_mib, (d ->> 'disk_mib')::integer, 2048));
 	INSERT INTO caisson.sandboxes (id, tenant, project, name, labels, env,
 		template, release, vcpus, memory_mib, disk_mib, ttl_s,
 		on_expiry, ends_at, desired, observed, activity, node,
@@ -366,9 +556,10 @@ BEGIN
 		s.end_reason, s.end_detail, s.generation;
 END $$;
 
--- Filters that are NULL do not filter. p_labels: all must be there and equal.
+-- Filters that are NULL do not filter. p_states: one of them (an empty array
+-- finds nothing). p_labels: all must be there and equal.
 CREATE FUNCTION caisson.sandbox_list(p_tenant text, p_project text,
-	p_after bigint, p_limit integer, p_state text, p_labels jsonb,
+	p_after bigint, p_limit integer, p_states text[], p_labels jsonb,
 	p_template text, p_created_after timestamptz)
 RETURNS TABLE (seq bigint, item json)
 LANGUAGE plpgsql AS $$
@@ -378,12 +569,67 @@ BEGIN
 		FROM caisson.sandboxes s
 		WHERE s.project = p_project
 		  AND (p_after IS NULL OR s.seq < p_after)
-		  AND (p_state IS NULL OR caisson.sandbox_state(s) = p_state)
+		  AND (p_states IS NULL
+			OR caisson.sandbox_state(s) = ANY (p_states))
 		  AND (p_labels IS NULL OR s.labels @> p_labels)
 		  AND (p_template IS NULL OR s.template = p_template)
 		  AND (p_created_after IS NULL
 			OR s.created_at > p_created_after)
 		ORDER BY s.seq DESC LIMIT p_limit;
+END $$;
+
+-- Change what needs no node. p_labels: merged into the labels; a NULL value
+-- removes its label. p_has_ttl: the end is p_ttl_s from now, or never if that
+-- is NULL. No change at all makes no new generation. Raises CA404, CA412, CA003
+-- (final, or being ended), CA010 (more than p_max_labels).
+CREATE FUNCTION caisson.sandbox_update(p_tenant text, p_project text,
+	p_ref text, p_if_match bigint, p_labels jsonb, p_max_labels integer,
+	p_has_ttl boolean, p_ttl_s bigint, p_on_expiry text)
+RETURNS TABLE (generation bigint, sandbox json)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	s caisson.sandboxes;
+	v_labels jsonb;
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	s := caisson.sandbox_find(p_project, p_ref);
+	SELECT * INTO s FROM caisson.sandboxes x WHERE x.id = s.id FOR UPDATE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'no sandbox %', p_ref USING ERRCODE = 'CA404';
+	END IF;
+	PERFORM caisson.if_match(s.generation, p_if_match);
+	IF caisson.is_final(s.observed) OR s.desired = 'deleted' THEN
+		RAISE EXCEPTION '%', caisson.sandbox_state(s)
+			USING ERRCODE = 'CA003';
+	END IF;
+	v_labels := jsonb_strip_nulls(s.labels
+		|| coalesce(p_labels, '{}'::jsonb));
+	IF (SELECT count(*) FROM jsonb_object_keys(v_labels))
+			> p_max_labels THEN
+		RAISE EXCEPTION 'labels' USING ERRCODE = 'CA010';
+	END IF;
+	IF v_labels <> s.labels OR p_has_ttl
+			OR coalesce(p_on_expiry, s.on_expiry) <> s.on_expiry
+	THEN
+		UPDATE caisson.sandboxes x
+			SET labels = v_labels,
+			    ttl_s = CASE WHEN p_has_ttl THEN p_ttl_s
+				ELSE x.ttl_s END,
+			    ends_at = CASE WHEN p_has_ttl
+				THEN now() + p_ttl_s * interval '1 second'
+				ELSE x.ends_at END,
+			    on_expiry = coalesce(p_on_expiry, x.on_expiry),
+			    generation = x.generation + 1,
+			    -- nobody has to do anything about it
+			    observed_generation = CASE
+				WHEN x.observed_generation = x.generation
+				THEN x.generation + 1
+				ELSE x.observed_generation END,
+			    updated_at = now()
+			WHERE x.id = s.id RETURNING * INTO s;
+	END IF;
+	RETURN QUERY SELECT s.generation, caisson.sandbox_json(s);
 END $$;
 
 -- The wish to end, from any state. The row must be held FOR UPDATE by this
@@ -425,11 +671,12 @@ END $$;
 
 -- outcome: accepted (the caller owns the operation and tells the node) |
 -- joined (an end is under way) | already (final) | replay. operation is NULL
--- only for a final sandbox that nobody ended. Raises CA404, CA002.
+-- only for a final sandbox that nobody ended. p_if_match counts while there is
+-- something to end. Raises CA404, CA002, CA412.
 CREATE FUNCTION caisson.sandbox_end(p_tenant text, p_project text, p_ref text,
 	p_op text, p_reason text, p_by text, p_trace text, p_owner text,
 	p_lease_s integer, p_deadline_s integer, p_route text, p_idem text,
-	p_body_hmac_hex text)
+	p_body_hmac_hex text, p_if_match bigint DEFAULT NULL)
 RETURNS TABLE (outcome text, sandbox json, operation json, id text,
 	generation bigint, fence bigint, node text, op text)
 LANGUAGE plpgsql AS $$
@@ -462,6 +709,7 @@ BEGIN
 			WHERE x.sandbox = s.id AND x.kind = 'end'
 			ORDER BY x.seq DESC LIMIT 1;
 	ELSE
+		PERFORM caisson.if_match(s.generation, p_if_match);
 		what := 'accepted';
 		o := caisson.end_locked(s, p_op, p_reason, p_by, p_trace,
 			p_owner, p_lease_s, p_deadline_s);
@@ -475,8 +723,9 @@ END $$;
 -- What the node answered to operation p_op of generation p_generation.
 -- p_observed: running | ended | failed. Commits synchronously: a state that a
 -- client was told must not be taken back by a crash of the database. Ignored
--- (applied = false) when the sandbox has moved on: another generation, or
--- final already. Used by the API (with its tenant) and by the controller (with
+-- (applied = false) when the sandbox has moved on: it is final already, or the
+-- operation is over (a newer wish superseded it). A change of labels in between
+-- raises the record's generation, and does not count. Used by the API (with its tenant) and by the controller (with
 -- p_tenant NULL). Always answers with the rows as they are now.
 CREATE FUNCTION caisson.sandbox_observe(p_tenant text, p_op text,
 	p_generation bigint, p_observed text, p_level text, p_engine text,
@@ -495,7 +744,10 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
-	fresh := s.generation = p_generation
+	-- o is read again: whoever superseded it held the sandbox's row
+	SELECT * INTO o FROM caisson.operations x WHERE x.id = p_op;
+	fresh := o.generation = p_generation
+		AND o.state IN ('pending', 'running')
 		AND NOT caisson.is_final(s.observed);
 	IF fresh THEN
 		UPDATE caisson.operations x
@@ -506,7 +758,7 @@ BEGIN
 			WHERE x.id = p_op AND x.state IN ('pending', 'running');
 		UPDATE caisson.sandboxes x
 			SET observed = p_observed, activity = NULL,
-			    observed_generation = p_generation,
+			    observed_generation = x.generation,
 			    isolation_level =
 				coalesce(p_level, x.isolation_level),
 			    isolation_engine =
@@ -548,7 +800,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION caisson.operation_list(p_tenant text, p_project text,
-	p_after bigint, p_limit integer, p_state text, p_sandbox text)
+	p_after bigint, p_limit integer, p_states text[], p_sandbox text,
+	p_kinds text[], p_template text)
 RETURNS TABLE (seq bigint, item json)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -557,9 +810,61 @@ BEGIN
 		FROM caisson.operations o
 		WHERE o.project = p_project
 		  AND (p_after IS NULL OR o.seq < p_after)
-		  AND (p_state IS NULL OR o.state = p_state)
+		  AND (p_states IS NULL OR o.state = ANY (p_states))
 		  AND (p_sandbox IS NULL OR o.sandbox = p_sandbox)
+		  AND (p_kinds IS NULL OR o.kind = ANY (p_kinds))
+		  AND (p_template IS NULL OR o.template = p_template)
 		ORDER BY o.seq DESC LIMIT p_limit;
+END $$;
+
+-- Take an operation back, if it is not too late. A create that is not done is
+-- cancelled by the wish to end (outcome ending: the caller owns end_op and tells
+-- the node); a build is given up (cancelled); what was cancelled already is
+-- (already). Raises CA404, CA003 with the state, or `end`: an end is not taken
+-- back.
+CREATE FUNCTION caisson.operation_cancel(p_tenant text, p_project text,
+	p_op text, p_end_op text, p_by text, p_trace text, p_owner text,
+	p_lease_s integer, p_deadline_s integer)
+RETURNS TABLE (outcome text, operation json, sandbox json, sandbox_id text,
+	generation bigint, fence bigint, node text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	o caisson.operations;
+	s caisson.sandboxes;
+	what text := 'cancelled';
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	SELECT * INTO o FROM caisson.operations x
+		WHERE x.id = p_op AND x.project = p_project;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'no operation %', p_op USING ERRCODE = 'CA404';
+	END IF;
+	-- the sandbox first, as everywhere
+	SELECT * INTO s FROM caisson.sandboxes x
+		WHERE x.id = o.sandbox FOR UPDATE;
+	SELECT * INTO o FROM caisson.operations x
+		WHERE x.id = p_op FOR UPDATE;
+	IF o.state = 'cancelled' THEN
+		what := 'already';
+	ELSIF o.state NOT IN ('pending', 'running') OR o.kind = 'end' THEN
+		RAISE EXCEPTION '%', CASE WHEN o.finished_at IS NULL
+			THEN 'end' ELSE o.state END USING ERRCODE = 'CA003';
+	ELSIF o.kind = 'create' THEN
+		what := 'ending';
+		PERFORM caisson.end_locked(s, p_end_op, 'request', p_by,
+			p_trace, p_owner, p_lease_s, p_deadline_s);
+		SELECT * INTO s FROM caisson.sandboxes x WHERE x.id = s.id;
+	ELSE
+		UPDATE caisson.operations x
+			SET state = 'cancelled', finished_at = now(),
+			    owner = NULL
+			WHERE x.id = p_op;
+	END IF;
+	SELECT * INTO o FROM caisson.operations x WHERE x.id = p_op;
+	RETURN QUERY SELECT what, caisson.operation_json(o),
+		CASE WHEN s.id IS NOT NULL THEN caisson.sandbox_json(s) END,
+		s.id, s.generation, s.fence, s.node;
 END $$;
 
 -- Of these (a text array literal), those that are finished or gone: for
@@ -604,6 +909,7 @@ $$;
 CREATE FUNCTION caisson.template_json(t caisson.templates) RETURNS json
 LANGUAGE sql STABLE AS $$
 	SELECT json_build_object('name', t.name, 'public', t.public,
+		'project', t.project, 'generation', t.generation,
 		'release', (SELECT g.release FROM caisson.tags g
 			WHERE g.project = t.project AND g.template = t.name
 			  AND g.tag = 'latest'),
@@ -629,13 +935,154 @@ END $$;
 -- NULL if there is none of this name here.
 CREATE FUNCTION caisson.template_get(p_tenant text, p_project text,
 	p_name text)
-RETURNS json
+RETURNS TABLE (generation bigint, template json)
 LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM caisson.scope(p_tenant);
-	RETURN (SELECT caisson.template_json(t) FROM caisson.templates t
+	RETURN QUERY SELECT t.generation, caisson.template_json(t)
+		FROM caisson.templates t
 		WHERE t.name = p_name AND (t.project = p_project OR t.public)
-		ORDER BY t.project <> p_project LIMIT 1);
+		ORDER BY t.project <> p_project LIMIT 1;
+END $$;
+
+-- A name that a public template of somebody else has cannot be taken: what
+-- people mean by it stays what it was. Raises CA001. Row security must show
+-- public templates.
+CREATE FUNCTION caisson.template_name_free(p_project text, p_name text)
+RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	IF EXISTS (SELECT FROM caisson.templates t WHERE t.name = p_name
+		AND t.public AND t.project <> p_project) THEN
+		RAISE EXCEPTION 'public' USING ERRCODE = 'CA001';
+	END IF;
+END $$;
+
+-- An empty one. Raises CA001 (message: mine | public).
+CREATE FUNCTION caisson.template_create(p_tenant text, p_project text,
+	p_name text, p_public boolean)
+RETURNS TABLE (generation bigint, template json)
+LANGUAGE plpgsql AS $$
+DECLARE
+	t caisson.templates;
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	PERFORM caisson.template_name_free(p_project, p_name);
+	INSERT INTO caisson.templates (tenant, project, name, public)
+		VALUES (p_tenant, p_project, p_name, p_public)
+		ON CONFLICT DO NOTHING RETURNING * INTO t;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'mine' USING ERRCODE = 'CA001';
+	END IF;
+	RETURN QUERY SELECT t.generation, caisson.template_json(t);
+END $$;
+
+-- Living sandboxes of releases of this template: how many in all, and up to
+-- ten ids of those of p_project. Runs as owner: a public template has users
+-- elsewhere, of which only the number is told.
+CREATE FUNCTION caisson.template_users(p_project text, p_template text)
+RETURNS TABLE (n bigint, mine text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = caisson, pg_temp AS $$
+	WITH u AS (SELECT s.id, s.project FROM caisson.sandboxes s
+		WHERE s.observed NOT IN ('ended', 'failed', 'lost')
+		  AND s.release IN (SELECT r.digest
+			FROM caisson.template_releases r
+			WHERE r.project = p_project
+			  AND r.template = p_template))
+	SELECT (SELECT count(*) FROM u), (SELECT string_agg(x.id, ' ')
+		FROM (SELECT u.id FROM u WHERE u.project = p_project
+			ORDER BY u.id LIMIT 10) x)
+$$;
+
+-- Its tags go with it; its releases stay, reachable by digest. Returns the last
+-- record. Raises CA404, CA412, CA007 (`N ID…`: living sandboxes; or `build`).
+CREATE FUNCTION caisson.template_delete(p_tenant text, p_project text,
+	p_name text, p_if_match bigint)
+RETURNS json
+LANGUAGE plpgsql AS $$
+DECLARE
+	t caisson.templates;
+	u record;
+	v_json json;
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	SELECT * INTO t FROM caisson.templates x
+		WHERE x.project = p_project AND x.name = p_name FOR UPDATE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'no template' USING ERRCODE = 'CA404';
+	END IF;
+	PERFORM caisson.if_match(t.generation, p_if_match);
+	SELECT * INTO u FROM caisson.template_users(p_project, p_name);
+	IF u.n > 0 THEN
+		RAISE EXCEPTION '% %', u.n, coalesce(u.mine, '')
+			USING ERRCODE = 'CA007';
+	END IF;
+	IF EXISTS (SELECT FROM caisson.operations o
+		WHERE o.project = p_project AND o.template = p_name
+		  AND o.kind = 'template_build'
+		  AND o.state IN ('pending', 'running')) THEN
+		RAISE EXCEPTION 'build' USING ERRCODE = 'CA007';
+	END IF;
+	v_json := caisson.template_json(t);
+	DELETE FROM caisson.templates x
+		WHERE x.project = p_project AND x.name = p_name;
+	RETURN v_json;
+END $$;
+
+-- Move or make a tag. p_if_match: the template's generation. Only the project
+-- itself moves its tags, and only to a release of its own. Raises CA404, CA412,
+-- CA006.
+CREATE FUNCTION caisson.tag_put(p_tenant text, p_project text, p_name text,
+	p_tag text, p_release text, p_if_match bigint)
+RETURNS TABLE (generation bigint, template json)
+LANGUAGE plpgsql AS $$
+DECLARE
+	t caisson.templates;
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	SELECT * INTO t FROM caisson.templates x
+		WHERE x.project = p_project AND x.name = p_name FOR UPDATE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'no template' USING ERRCODE = 'CA404';
+	END IF;
+	PERFORM caisson.if_match(t.generation, p_if_match);
+	PERFORM FROM caisson.template_releases r
+		WHERE r.project = p_project AND r.digest = p_release
+		  AND r.template = p_name;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'no release' USING ERRCODE = 'CA006';
+	END IF;
+	PERFORM caisson.tag_set(p_tenant, p_project, p_name, p_tag, p_release);
+	SELECT * INTO t FROM caisson.templates x
+		WHERE x.project = p_project AND x.name = p_name;
+	RETURN QUERY SELECT t.generation, caisson.template_json(t);
+END $$;
+
+-- Raises CA404 (message: template | tag), CA412.
+CREATE FUNCTION caisson.tag_delete(p_tenant text, p_project text, p_name text,
+	p_tag text, p_if_match bigint)
+RETURNS TABLE (generation bigint, template json)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	t caisson.templates;
+BEGIN
+	PERFORM caisson.scope(p_tenant);
+	SELECT * INTO t FROM caisson.templates x
+		WHERE x.project = p_project AND x.name = p_name FOR UPDATE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'template' USING ERRCODE = 'CA404';
+	END IF;
+	PERFORM caisson.if_match(t.generation, p_if_match);
+	DELETE FROM caisson.tags g WHERE g.project = p_project
+		AND g.template = p_name AND g.tag = p_tag;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'tag' USING ERRCODE = 'CA404';
+	END IF;
+	UPDATE caisson.templates x SET generation = x.generation + 1
+		WHERE x.project = p_project AND x.name = p_name
+		RETURNING * INTO t;
+	RETURN QUERY SELECT t.generation, caisson.template_json(t);
 END $$;
 
 CREATE FUNCTION caisson.release_get(p_tenant text, p_project text,
@@ -656,7 +1103,7 @@ END $$;
 
 -- Register the immutable release (again is the same) and its template, and an
 -- operation of kind template_build that waits for the node. The tag moves in
--- build_finish(). outcome: created | replay. Raises CA002.
+-- build_finish(). outcome: created | replay. Raises CA001, CA002.
 CREATE FUNCTION caisson.build_start(p_tenant text, p_project text, p_op text,
 	p_template text, p_digest text, p_manifest jsonb, p_node text,
 	p_public boolean, p_owner text, p_lease_s integer,
@@ -678,6 +1125,7 @@ BEGIN
 			caisson.release_get(p_tenant, p_project, p_digest);
 		RETURN;
 	END IF;
+	PERFORM caisson.template_name_free(p_project, p_template);
 	INSERT INTO caisson.templates (tenant, project, name, public)
 		VALUES (p_tenant, p_project, p_template, p_public)
 		ON CONFLICT DO NOTHING;
@@ -738,11 +1186,14 @@ BEGIN
 	RETURN caisson.operation_json(o);
 END $$;
 
--- Move a tag, atomically; made if absent. Returns its new generation.
+-- Move a tag, atomically; made if absent. Returns its new generation, NULL if
+-- the template is gone. The template's generation rises with it.
 CREATE FUNCTION caisson.tag_set(p_tenant text, p_project text,
 	p_template text, p_tag text, p_release text)
 RETURNS bigint
 LANGUAGE sql AS $$
+	UPDATE caisson.templates t SET generation = t.generation + 1
+		WHERE t.project = p_project AND t.name = p_template;
 	INSERT INTO caisson.tags AS g (tenant, project, template, tag, release,
 		public)
 	SELECT t.tenant, t.project, t.name, p_tag, p_release, t.public
@@ -793,13 +1244,14 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE FUNCTION caisson.whoami(p_tenant text, p_project text)
-RETURNS TABLE (tenant json, project json)
+RETURNS TABLE (tenant json, project json, quotas json)
 LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM caisson.scope(p_tenant);
 	RETURN QUERY SELECT
 		json_build_object('id', t.id, 'name', t.name),
-		json_build_object('id', p.id, 'name', p.name)
+		json_build_object('id', p.id, 'name', p.name),
+		caisson.quota_json(p.id)
 		FROM caisson.projects p JOIN caisson.tenants t
 			ON t.id = p.tenant
 		WHERE p.id = p_project;

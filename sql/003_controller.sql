@@ -24,9 +24,9 @@ DECLARE
 BEGIN
 	INSERT INTO caisson.tenants (id, name)
 		VALUES (caisson.new_id('ten_'), p_tenant_name)
-		ON CONFLICT (name) DO NOTHING;
+		ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING;
 	SELECT x.id INTO t FROM caisson.tenants x
-		WHERE x.name = p_tenant_name;
+		WHERE x.name = p_tenant_name AND x.deleted_at IS NULL;
 	INSERT INTO caisson.projects (id, tenant, name)
 		VALUES (caisson.new_id('prj_'), t, p_project_name)
 		ON CONFLICT (tenant, name) DO NOTHING;
@@ -268,8 +268,8 @@ LANGUAGE sql AS $$
 		LIMIT 1) r ON true
 $$;
 
--- Sandboxes whose time is over: the wish to end (reason timeout) and a pending
--- operation each, which operation_claim() then hands out. Returns how many.
+-- Sandboxes whose time is over, or whose tenant is gone: the wish to end (reason
+-- timeout, admin) and a pending operation each, which operation_claim() then hands out. Returns how many.
 CREATE FUNCTION caisson.sandbox_expire(p_limit integer)
 RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -284,6 +284,18 @@ BEGIN
 	LOOP
 		PERFORM caisson.end_locked(s, caisson.new_id('op_'),
 			'timeout', 'controller', NULL, NULL, 0, 60);
+		n := n + 1;
+	END LOOP;
+	-- creates that were under way when their tenant was deleted
+	FOR s IN SELECT x.* FROM caisson.tenants t
+		JOIN caisson.sandboxes x ON x.tenant = t.id
+		WHERE t.deleted_at > now() - interval '10 minutes'
+		  AND x.desired <> 'deleted'
+		  AND x.observed NOT IN ('ended', 'failed', 'lost')
+		LIMIT p_limit FOR UPDATE OF x SKIP LOCKED
+	LOOP
+		PERFORM caisson.end_locked(s, caisson.new_id('op_'),
+			'admin', 'controller', NULL, NULL, 0, 60);
 		n := n + 1;
 	END LOOP;
 	RETURN n;

@@ -10,6 +10,7 @@
 
 #include "api/auth.h"
 #include "api/data.h"
+#include "api/limit.h"
 #include "api/node.h"
 #include "api/req.h"
 #include "api/stats.h"
@@ -150,17 +151,32 @@ struct api *api_new(struct loop *l, const struct api_conf *conf)
 				   .program = "caisson-api",
 				   .conns = conf->db_conns,
 			       });
-	a->auth = auth_cache_new();
+	a->auth = auth_cache_new(a);
+	if (conf->rate_per_s)
+		a->rate = limit_new(conf->rate_per_s, 2.0 * conf->rate_per_s);
 	a->nodes = nodes_new(a);
 	a->datas = datas_new(a);
 	ask_hello(a);
 	return a;
 }
 
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_storage sa = { 0 };
+	socklen_t n = sizeof(sa);
+
+	if (getsockname(fd, (struct sockaddr *)&sa, &n) < 0)
+		return 0;
+	return ntohs(sa.ss_family == AF_INET6
+			 ? ((struct sockaddr_in6 *)&sa)->sin6_port
+			 : ((struct sockaddr_in *)&sa)->sin_port);
+}
+
 void api_listen_take(struct api *a, int control_fd, int data_fd)
 {
 	static const struct http_limits lim = { .conns = 4096 };
 
+	a->data_port = port_of(data_fd);
 	a->control = http_server_new_take(a->loop, control_fd, HTTP_AUTO, &lim,
 					  &req_control_ops, a);
 	a->data = http_server_new_take(a->loop, data_fd, HTTP_AUTO, &lim,
@@ -185,6 +201,7 @@ struct api *api_free(struct api *a)
 		http_server_free(a->data);
 	loop_timer_del(&a->sweep_timer);
 	auth_cache_free(a->auth);
+	limit_free(a->rate);
 	map_free(a->waits);
 	free(a);
 	return NULL;

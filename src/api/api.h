@@ -26,9 +26,18 @@ struct api_conf {
 	const char *const *origins;
 	size_t n_origins;
 	unsigned db_conns; /* 0 = the pool's default */
+	/* the data listener as clients reach it, HOST:PORT; NULL = the name
+	 * they asked by and the listener's port */
+	const char *data_url;
+	/* calls a second that one key may make on the control listener; 0 =
+	 * no limit */
+	unsigned rate_per_s;
+	/* wrong keys that one address may try at once; 0 = the default */
+	unsigned guess_burst;
 };
 
 struct auth_cache;
+struct limit;
 struct nodes;
 struct datas;
 
@@ -40,9 +49,11 @@ struct api {
 	uint8_t secret[32];
 	bool has_secret;
 	struct auth_cache *auth;
+	struct limit *rate; /* calls by key; NULL: no limit */
 	struct nodes *nodes;
 	struct datas *datas;
 	struct http_server *control, *data;
+	uint16_t data_port; /* of the listener */
 	struct list reqs;
 	struct map *waits; /* operation id -> struct list of waiters */
 	unsigned n_waits;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/token.h"
 #include "base/own.h"
 #include "net/json.h"
 #include "tls/digest.h"
@@ -77,6 +78,11 @@ static bool reader_done(struct json_reader *r, const struct err *e,
 	return false;
 }
 
+bool body_end(struct json_reader *r, const struct err *e, struct fault *f)
+{
+	return reader_done(r, e, f);
+}
+
 /* The field is known and not there yet. */
 static void unsupported(struct json_reader *r, const char *name,
 			struct fault *f, const char *why)
@@ -92,6 +98,11 @@ static void unsupported(struct json_reader *r, const char *name,
 		  why);
 	snprintf(f->field, sizeof(f->field), "%.80s%s%.60s", r->path,
 		 *r->path ? "." : "", name);
+}
+
+void body_later(struct json_reader *r, const char *name, struct fault *f)
+{
+	unsupported(r, name, f, "this version of the server cannot do it yet");
 }
 
 /* ---- create ---- */
@@ -237,18 +248,32 @@ static void read_command(struct json_reader *r)
 		json_field_error(r, "cmd", "expected at least one word");
 }
 
+static bool read_size(json_t *v, const char *path, struct fault *f)
+{
+	struct err e = { 0 };
+	struct json_reader r;
+	int64_t n;
+
+	json_reader_init(&r, v, path, &e);
+	if (!json_int(&r, "cols", 1, 65535, &n))
+		json_required(&r, "cols");
+	if (!json_int(&r, "rows", 1, 65535, &n))
+		json_required(&r, "rows");
+	return reader_done(&r, &e, f);
+}
+
 int body_exec(json_t *v, struct body_exec *ret, struct fault *f)
 {
 	static const char *const starts[] = { "now", "attach", NULL };
 	static const char *const overflows[] = { "roll", "block", NULL };
 	struct err e = { 0 };
 	struct json_reader r;
+	json_t *pty = NULL;
 	const char *s;
 	int64_t n;
 	size_t i = 0;
-	bool b;
 
-	*ret = (struct body_exec){ 0 };
+	*ret = (struct body_exec){ .attach = true };
 	f->code = NULL;
 	json_reader_init(&r, v, "", &e);
 	read_command(&r);
@@ -256,15 +281,16 @@ int body_exec(json_t *v, struct body_exec *ret, struct fault *f)
 	if (json_str(&r, "cwd", 4096, &s) && s[0] != '/')
 		json_field_error(&r, "cwd", "expected an absolute path");
 	json_str(&r, "user", 64, &s);
-	json_bool(&r, "stdin", &b);
+	json_bool(&r, "stdin", &ret->has_stdin);
 	json_int(&r, "timeout_s", 1, BODY_TTL_MAX, &n);
 	json_int(&r, "keep_bytes", 4096, BODY_KEEP_MAX, &n);
 	json_word(&r, "overflow", overflows, &i);
-	if (json_word(&r, "start", starts, &i) && i != 0)
-		unsupported(&r, "start", f,
-			    "only \"now\" is possible in this version");
-	unsupported(&r, "pty", f, LATER);
-	return reader_done(&r, &e, f) ? 0 : -1;
+	if (json_word(&r, "start", starts, &i))
+		ret->attach = i == 1;
+	ret->has_pty = json_obj(&r, "pty", &pty);
+	if (!reader_done(&r, &e, f))
+		return -1;
+	return ret->has_pty && !read_size(pty, "pty", f) ? -1 : 0;
 }
 
 static void default_to(json_t *body, const char *name, const json_t *defaults)
@@ -291,7 +317,8 @@ json_t *body_exec_merge(const json_t *v, const char *id, const json_t *defaults,
 		json_object_update(env, own);
 	json_set_take(body, "env", env);
 	json_set_take(body, "id", json_string(id));
-	json_set_take(body, "start", json_string("now"));
+	if (!json_object_get(body, "start"))
+		json_set_take(body, "start", json_string("attach"));
 	default_to(body, "user", defaults);
 	default_to(body, "cwd", defaults);
 	return body;
@@ -317,6 +344,76 @@ int body_signal(json_t *v, struct fault *f)
 	return reader_done(&r, &e, f) ? 0 : -1;
 }
 
+int body_size(json_t *v, struct fault *f)
+{
+	f->code = NULL;
+	return read_size(v, "", f) ? 0 : -1;
+}
+
+/* ---- tokens ---- */
+
+int body_attach_token(json_t *v, struct body_attach_token *ret, struct fault *f)
+{
+	struct err e = { 0 };
+	struct json_reader r;
+
+	*ret = (struct body_attach_token){ .ttl_s = TOKEN_TTL_MAX };
+	f->code = NULL;
+	json_reader_init(&r, v, "", &e);
+	json_bool(&r, "watch", &ret->watch);
+	json_int(&r, "ttl_s", 1, TOKEN_TTL_MAX, &ret->ttl_s);
+	return reader_done(&r, &e, f) ? 0 : -1;
+}
+
+int body_token(json_t *v, struct body_token *ret, struct fault *f)
+{
+	struct err e = { 0 };
+	struct json_reader r;
+	json_t *list = NULL, *item;
+	size_t i;
+
+	*ret = (struct body_token){ .ttl_s = BODY_TTL_DEFAULT };
+	f->code = NULL;
+	json_reader_init(&r, v, "", &e);
+	if (!json_str(&r, "sandbox", 64, &ret->sandbox))
+		json_required(&r, "sandbox");
+	json_int(&r, "ttl_s", 1, TOKEN_TTL_MAX, &ret->ttl_s);
+	/* an empty list never means all */
+	if (!json_strlist(&r, "allow", 8, 16, &list))
+		json_required(&r, "allow");
+	else if (json_array_size(list) == 0)
+		json_field_error(&r, "allow", "expected at least one word");
+	json_array_foreach(list, i, item)
+	{
+		unsigned bit = 0;
+
+		if (!allow_parse(json_string_value(item), &bit))
+			json_field_error(&r, "allow",
+					 "expected words of exec, files, "
+					 "ports, end");
+		ret->allow |= bit;
+	}
+	return reader_done(&r, &e, f) ? 0 : -1;
+}
+
+int body_port(json_t *v, struct body_port *ret, struct fault *f)
+{
+	static const char *const accesses[] = { "private", "token", "public",
+						NULL };
+	struct err e = { 0 };
+	struct json_reader r;
+	size_t i = 0;
+
+	*ret = (struct body_port){ 0 };
+	f->code = NULL;
+	json_reader_init(&r, v, "", &e);
+	if (!json_int(&r, "port", 1, 65535, &ret->port))
+		json_required(&r, "port");
+	json_word(&r, "access", accesses, &i);
+	ret->access = accesses[i];
+	return reader_done(&r, &e, f) ? 0 : -1;
+}
+
 /* ---- keys ---- */
 
 int body_key(json_t *v, struct body_key *ret, struct fault *f)
@@ -330,6 +427,8 @@ int body_key(json_t *v, struct body_key *ret, struct fault *f)
 	f->code = NULL;
 	json_reader_init(&r, v, "", &e);
 	ret->name = ""; /* only for people to tell them apart */
+	ret->project = NULL;
+	json_str(&r, "project", 64, &ret->project);
 	json_str(&r, "name", 100, &ret->name);
 	if (!json_word(&r, "role", roles, &i))
 		json_required(&r, "role");

@@ -38,6 +38,8 @@ int body_create(json_t *v, struct body_create *ret, struct fault *f);
 
 struct body_exec {
 	json_t *env; /* NULL = none */
+	bool attach; /* nothing runs before the first attach */
+	bool has_stdin, has_pty;
 };
 /* Checks the whole body; what is in it goes on to the guest as it is. */
 int body_exec(json_t *v, struct body_exec *ret, struct fault *f);
@@ -47,10 +49,32 @@ json_t *body_exec_merge(const json_t *v, const char *id, const json_t *defaults,
 			const json_t *sandbox_env);
 
 int body_signal(json_t *v, struct fault *f);
+int body_size(json_t *v, struct fault *f);
+
+struct body_attach_token {
+	bool watch;
+	int64_t ttl_s;
+};
+int body_attach_token(json_t *v, struct body_attach_token *ret,
+		      struct fault *f);
+
+struct body_token {
+	const char *sandbox; /* id or @name */
+	unsigned allow;	     /* bits of enum allow, at least one */
+	int64_t ttl_s;
+};
+int body_token(json_t *v, struct body_token *ret, struct fault *f);
+
+struct body_port {
+	int64_t port;
+	const char *access; /* "private", "token" or "public" */
+};
+int body_port(json_t *v, struct body_port *ret, struct fault *f);
 
 struct body_key {
 	const char *name;
 	enum role role;
+	const char *project; /* NULL = the caller's */
 };
 int body_key(json_t *v, struct body_key *ret, struct fault *f);
 
@@ -61,6 +85,12 @@ int body_build(json_t *v, struct body_build *ret, struct fault *f);
 void body_build_fini(struct body_build *b);
 /* "sha256:HEX" of the canonical text: keys sorted, no spaces. */
 void manifest_digest(const json_t *manifest, char ret[72]);
+
+/* For readers elsewhere (body-admin.c): end one, with what it found as a fault;
+ * refuse a field that a later version knows. */
+struct json_reader;
+bool body_end(struct json_reader *r, const struct err *e, struct fault *f);
+void body_later(struct json_reader *r, const char *name, struct fault *f);
 
 /* [a-z0-9] and inner dashes, 1..63: a DNS label. */
 bool name_valid(const char *s);

@@ -11,26 +11,35 @@
 #include "net/json.h"
 #include "tls/digest.h"
 
+static const char *operator(const struct req *r)
+{
+	return r->who.role == ROLE_OPERATOR ? "true" : "false";
+}
+
 static struct pg_stmt st_list = {
-	"key_list", "SELECT seq, item FROM caisson.key_list($1, $2, $3, $4)", 4,
-	0
+	"key_list",
+	"SELECT seq, item FROM caisson.key_list($1, $2, $3, $4, $5, $6)", 6, 0
 };
 
 static void on_listed(struct req *r, const struct pg_result *res,
 		      const char *sqlstate)
 {
-	(void)sqlstate;
-	list_answer(r, 'k', res);
+	if (*sqlstate)
+		req_refused(r, sqlstate, "project");
+	else
+		list_answer(r, 'k', res);
 }
 
 void h_key_list(struct req *r)
 {
+	owned_str project = req_query(r, "project");
 	struct list_query q;
 
 	if (list_query(r, 'k', &q))
 		req_db(r, &st_list,
 		       (const char *[]){ r->who.tenant, r->who.project,
-					 list_after(&q), q.limit },
+					 list_after(&q), q.limit,
+					 project, operator(r) },
 		       on_listed);
 }
 
@@ -39,8 +48,8 @@ void h_key_list(struct req *r)
 static struct pg_stmt st_create = {
 	"key_create",
 	"SELECT outcome, key FROM caisson.key_create($1, $2, $3, $4, $5, $6, "
-	"$7, $8, $9, $10)",
-	10, 0
+	"$7, $8, $9, $10, $11, $12)",
+	12, 0
 };
 
 static void drop_secret(struct req *r)
@@ -57,13 +66,9 @@ static void on_created(struct req *r, const struct pg_result *res,
 	owned_str text = NULL;
 	owned_json o = NULL;
 	const char *record;
-	struct fault f;
 
-	if (*sqlstate) {
-		fault_set(&f, "idempotency_mismatch", "request",
-			  "use a new Idempotency-Key for another request",
-			  "this Idempotency-Key was used with another body");
-		req_fault(r, &f);
+	if (*sqlstate || !pg_text(res, 0, 1)) {
+		req_refused(r, *sqlstate ? sqlstate : "CA404", "project");
 		return;
 	}
 	record = pg_text(res, 0, 1);
@@ -115,7 +120,8 @@ void h_key_create(struct req *r)
 	req_db(r, &st_create,
 	       (const char *[]){ r->who.tenant, r->who.project, id, b.name,
 				 role_name(b.role), prefix, hash,
-				 r->route->path, idem, hmac },
+				 r->route->path, idem, hmac,
+				 b.project, operator(r) },
 	       on_created);
 }
 
@@ -123,23 +129,18 @@ void h_key_create(struct req *r)
 
 static struct pg_stmt st_revoke = {
 	"key_revoke",
-	"SELECT k, k ->> 'prefix' FROM caisson.key_revoke($1, $2, $3) AS k", 3,
+	"SELECT k, k ->> 'id' FROM caisson.key_revoke($1, $2, $3, $4) AS k", 4,
 	0
 };
 
 static void on_revoked(struct req *r, const struct pg_result *res,
 		       const char *sqlstate)
 {
-	struct fault f;
-
-	(void)sqlstate;
-	if (!pg_rows(res) || !pg_text(res, 0, 0)) {
-		fault_set(&f, "not_found", "request", "GET /v1/keys lists them",
-			  "no such key");
-		req_fault(r, &f);
+	if (*sqlstate || !pg_rows(res) || !pg_text(res, 0, 0)) {
+		req_refused(r, "CA404", "key");
 		return;
 	}
-	auth_forget(r->api->auth, pg_text(res, 0, 1));
+	auth_revoked(r->api->auth, pg_text(res, 0, 1));
 	req_json(r, 200, pg_text(res, 0, 0));
 }
 
@@ -147,6 +148,6 @@ void h_key_revoke(struct req *r)
 {
 	req_db(r, &st_revoke,
 	       (const char *[]){ r->who.tenant, r->who.project,
-				 req_param(r, "key") },
+				 req_param(r, "key"), operator(r) },
 	       on_revoked);
 }

@@ -3,10 +3,12 @@
 
 #include "api/body.h"
 #include "api/handlers.h"
+#include "api/list.h"
 #include "api/node.h"
 #include "api/openapi.h"
 #include "api/req.h"
 #include "api/stats.h"
+#include "api/wait.h"
 #include "base/own.h"
 #include "net/json.h"
 
@@ -58,31 +60,59 @@ void h_openapi(struct req *r)
 }
 
 static struct pg_stmt st_whoami = {
-	"whoami", "SELECT tenant, project FROM caisson.whoami($1, $2)", 2, 0
+	"whoami", "SELECT tenant, project, quotas FROM caisson.whoami($1, $2)",
+	2, 0
 };
+
+static char *who_text(const struct req *r)
+{
+	owned_json key = json_object();
+
+	json_set_take(key, "id", json_string(r->who.key));
+	json_set_take(key, "name", json_string(r->who.name));
+	json_set_take(key, "role", json_string(role_name(r->who.role)));
+	json_set_take(key, "prefix", json_string(r->who.prefix));
+	return json_text(key);
+}
+
+/* What narrows the token; "null" for a whole key. */
+static char *scope_text(const struct scope *s)
+{
+	owned_json o = json_object();
+	json_t *allow = json_array();
+
+	for (unsigned bit = 1; bit < ALLOW_ANY; bit <<= 1)
+		if (s->allow & bit)
+			json_array_append_new(allow,
+					      json_string(allow_name(bit)));
+	json_set_take(o, "sandbox", json_string(s->sandbox));
+	json_set_take(o, "allow", allow);
+	return *s->sandbox ? json_text(o) : xstrdup("null");
+}
 
 static void on_whoami(struct req *r, const struct pg_result *res,
 		      const char *sqlstate)
 {
-	owned_json key = json_object();
-	owned_str key_text = NULL;
+	owned_str key = who_text(r);
+	owned_str scope = scope_text(&r->who.scope);
 	owned_str engines = nodes_engines(r->api->nodes);
 	owned_str text = NULL;
 
-	(void)sqlstate;
-	json_set_take(key, "id", json_string(r->who.key));
-	json_set_take(key, "name", json_string(r->who.name));
-	json_set_take(key, "role", json_string(role_name(r->who.role)));
-	key_text = json_text(key);
+	if (*sqlstate || pg_rows(res) == 0) {
+		req_refused(r, "CA404", "project");
+		return;
+	}
 	text = xasprintf(
-	    "{\"key\":%s,\"role\":\"%s\",\"tenant\":%s,\"project\":%s,"
-	    "\"version\":\"" CAISSON_VERSION "\","
-	    "\"limits\":{\"body_bytes\":%u,\"ttl_s\":%d,"
-	    "\"ttl_default_s\":%d},%s",
-	    key_text, role_name(r->who.role),
-	    pg_rows(res) ? pg_text(res, 0, 0) : "null",
-	    pg_rows(res) ? pg_text(res, 0, 1) : "null", REQ_BODY_MAX,
-	    BODY_TTL_MAX, BODY_TTL_DEFAULT, engines + 1);
+	    "{\"key\":%s,\"role\":\"%s\",\"scope\":%s,\"tenant\":%s,"
+	    "\"project\":%s,\"version\":\"" CAISSON_VERSION "\","
+	    "\"api\":\"v1\",\"limits\":{\"body_bytes\":%u,\"ttl_s\":%d,"
+	    "\"ttl_default_s\":%d,\"labels\":%u,\"env\":%u,"
+	    "\"wait_s\":%d,\"page\":%d,\"calls_per_s\":%u},"
+	    "\"quotas\":%s,%s",
+	    key, role_name(r->who.role), scope, pg_text(res, 0, 0),
+	    pg_text(res, 0, 1), REQ_BODY_MAX, BODY_TTL_MAX, BODY_TTL_DEFAULT,
+	    BODY_LABELS_MAX, BODY_ENV_MAX, WAIT_S_MAX, LIST_LIMIT_MAX,
+	    r->api->conf.rate_per_s, pg_text(res, 0, 2), engines + 1);
 	req_json(r, 200, text);
 }
 

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/body-admin.h"
 #include "api/body.h"
 #include "api/guest.h"
 #include "api/handlers.h"
+#include "api/idem.h"
 #include "api/list.h"
 #include "api/node.h"
 #include "api/proxy.h"
@@ -65,12 +67,11 @@ static void create_refused(struct req *r, const char *sqlstate)
 			  "choose another name, or end the sandbox that has it",
 			  "a living sandbox of this project has that name");
 		snprintf(f.field, sizeof(f.field), "name");
-	} else if (strcmp(sqlstate, "CA002") == 0) {
-		fault_set(&f, "idempotency_mismatch", "request",
-			  "use a new Idempotency-Key for another request",
-			  "this Idempotency-Key was used with another body");
 	} else if (strcmp(sqlstate, "CA005") == 0 && no_node) {
 		f = *no_node;
+	} else if (strcmp(sqlstate, "CA004") != 0) {
+		req_refused(r, sqlstate, "sandbox");
+		return;
 	} else {
 		fault_set(
 		    &f, "not_found", "request",
@@ -203,19 +204,10 @@ static struct pg_stmt st_get = {
 static void on_got(struct req *r, const struct pg_result *res,
 		   const char *sqlstate)
 {
-	char etag[32];
-	struct fault f;
-
-	(void)sqlstate;
-	if (pg_rows(res) == 0) {
-		fault_set(&f, "not_found", "request",
-			  "`caisson ls -a` shows what there is",
-			  "no such sandbox");
-		req_fault(r, &f);
-		return;
-	}
-	snprintf(etag, sizeof(etag), "\"%s\"", pg_text(res, 0, 1));
-	req_json_with(r, 200, "etag", etag, pg_text(res, 0, 0));
+	if (*sqlstate || pg_rows(res) == 0)
+		req_refused(r, "CA404", "sandbox");
+	else
+		req_object(r, 200, pg_text(res, 0, 1), pg_text(res, 0, 0));
 }
 
 void h_sandbox_get(struct req *r)
@@ -280,34 +272,22 @@ static bool labels_of(struct req *r, char **ret)
 	return true;
 }
 
-static bool state_known(const char *s)
-{
-	static const char *const states[] = {
-		"pending",   "starting", "running",  "pausing",
-		"paused",    "ending",	 "resuming", "suspending",
-		"suspended", "ended",	 "failed",   "lost",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
-		if (strcmp(states[i], s) == 0)
-			return true;
-	return false;
-}
-
 void h_sandbox_list(struct req *r)
 {
-	owned_str state = req_query(r, "state");
+	static const char *const words[] = {
+		"pending", "starting", "running",    "pausing",	  "paused",
+		"ending",  "resuming", "suspending", "suspended", "ended",
+		"failed",  "lost",     NULL,
+	};
+	owned_str states = NULL;
 	owned_str template = req_query(r, "template");
 	owned_str created = req_query(r, "created_after");
 	owned_str labels = NULL;
 	struct list_query q;
 
-	if (!list_query(r, 's', &q) || !labels_of(r, &labels))
+	if (!list_query(r, 's', &q) || !labels_of(r, &labels) ||
+	    !list_words(r, "state", words, &states))
 		return;
-	if (state && !state_known(state)) {
-		bad_query(r, "state", "no such state");
-		return;
-	}
 	if (created && strspn(created, "0123456789-:.TZ") != strlen(created)) {
 		bad_query(r, "created_after",
 			  "expected a time such as 2026-12-01T10:00:00Z");
@@ -315,8 +295,57 @@ void h_sandbox_list(struct req *r)
 	}
 	req_db(r, &st_list,
 	       (const char *[]){ r->who.tenant, r->who.project, list_after(&q),
-				 q.limit, state, labels, template, created },
+				 q.limit, states, labels, template, created },
 	       on_listed);
+}
+
+/* ---- change ---- */
+
+static struct pg_stmt st_update = {
+	"sandbox_update",
+	"SELECT generation, sandbox FROM caisson.sandbox_update($1, $2, $3, "
+	"$4, $5, $6, $7, $8, $9)",
+	9, 0
+};
+
+static void on_updated(struct req *r, const struct pg_result *res,
+		       const char *sqlstate)
+{
+	struct fault f;
+
+	if (strcmp(sqlstate, "CA010") == 0) {
+		fault_set(&f, "invalid_field", "request",
+			  "remove some: {\"labels\":{\"NAME\":null}}",
+			  "labels: a sandbox has at most %u", BODY_LABELS_MAX);
+		snprintf(f.field, sizeof(f.field), "labels");
+		req_fault(r, &f);
+	} else if (*sqlstate) {
+		req_refused(r, sqlstate, "sandbox");
+	} else {
+		req_object(r, 200, pg_text(res, 0, 0), pg_text(res, 0, 1));
+	}
+}
+
+void h_sandbox_update(struct req *r)
+{
+	struct body_update b;
+	char match[IF_MATCH_MAX], ttl[24];
+	owned_str labels = NULL;
+	struct fault f;
+
+	if (!req_if_match(r, match))
+		return;
+	if (body_update(r->json, &b, &f) < 0) {
+		req_fault(r, &f);
+		return;
+	}
+	labels = b.labels ? json_text(b.labels) : NULL;
+	req_db(r, &st_update,
+	       (const char *[]){ r->who.tenant, r->who.project,
+				 req_param(r, "id"), *match ? match : NULL,
+				 labels, "64", b.has_ttl ? "true" : "false",
+				 number(ttl, b.ttl_s), b.on_expiry },
+	       on_updated);
 }
 
 /* ---- end ---- */
@@ -325,8 +354,8 @@ static struct pg_stmt st_end = {
 	"sandbox_end",
 	"SELECT outcome, sandbox, operation, id, generation, fence, node, op, "
 	"operation ->> 'state' FROM caisson.sandbox_end($1, $2, $3, $4, $5, "
-	"$6, $7, $8, $9, $10, $11, $12, $13)",
-	13, 0
+	"$6, $7, $8, $9, $10, $11, $12, $13, $14)",
+	14, 0
 };
 
 static void on_end_accepted(struct req *r, const struct pg_result *res)
@@ -348,17 +377,9 @@ static void on_ended(struct req *r, const struct pg_result *res,
 	owned_str pair = NULL;
 	const char *outcome;
 	int64_t wait_s = 0;
-	struct fault f;
 
-	if (strcmp(sqlstate, "CA404") == 0) {
-		fault_set(&f, "not_found", "request",
-			  "`caisson ls -a` shows what there is",
-			  "no such sandbox");
-		req_fault(r, &f);
-		return;
-	}
 	if (*sqlstate) {
-		create_refused(r, "CA002");
+		req_refused(r, sqlstate, "sandbox");
 		return;
 	}
 	outcome = pg_text(res, 0, 0);
@@ -378,11 +399,11 @@ static void on_ended(struct req *r, const struct pg_result *res,
 
 void h_sandbox_end(struct req *r)
 {
-	char op[24] = "op_", hmac[65];
+	char op[24] = "op_", hmac[65], match[IF_MATCH_MAX];
 	const char *idem;
 	int64_t wait_s;
 
-	if (!req_idem(r, &idem) ||
+	if (!req_idem(r, &idem) || !req_if_match(r, match) ||
 	    !req_query_int(r, "wait_s", 0, WAIT_S_MAX, 0, &wait_s))
 		return;
 	random_id(op + 3, 20);
@@ -391,7 +412,8 @@ void h_sandbox_end(struct req *r)
 	       (const char *[]){ r->who.tenant, r->who.project,
 				 req_param(r, "id"), op, "request", r->who.key,
 				 r->trace, r->api->owner, STR(TASK_LEASE_S),
-				 STR(TASK_END_S), r->route->path, idem, hmac },
+				 STR(TASK_END_S), r->route->path, idem, hmac,
+				 *match ? match : NULL },
 	       on_ended);
 }
 

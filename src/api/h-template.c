@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/body.h"
+#include "api/body-admin.h"
 #include "api/handlers.h"
+#include "api/idem.h"
 #include "api/list.h"
 #include "api/node.h"
 #include "api/task.h"
@@ -19,9 +20,11 @@ static struct pg_stmt st_list = {
 	"template_list",
 	"SELECT seq, item FROM caisson.template_list($1, $2, $3, $4)", 4, 0
 };
-static struct pg_stmt st_get = { "template_get",
-				 "SELECT caisson.template_get($1, $2, $3)", 3,
-				 0 };
+static struct pg_stmt st_get = {
+	"template_get",
+	"SELECT generation, template FROM caisson.template_get($1, $2, $3)", 3,
+	0
+};
 static struct pg_stmt st_release = { "release_get",
 				     "SELECT caisson.release_get($1, $2, $3)",
 				     3, 0 };
@@ -44,19 +47,23 @@ void h_template_list(struct req *r)
 		       on_listed);
 }
 
-static void on_one(struct req *r, const struct pg_result *res,
-		   const char *sqlstate)
+/* Columns: generation, template. */
+static void on_template(struct req *r, const struct pg_result *res,
+			const char *sqlstate)
 {
-	struct fault f;
+	if (*sqlstate || pg_rows(res) == 0)
+		req_refused(r, *sqlstate ? sqlstate : "CA404", "template");
+	else
+		req_object(r, 200, pg_text(res, 0, 0), pg_text(res, 0, 1));
+}
 
-	(void)sqlstate;
-	if (pg_rows(res) && pg_text(res, 0, 0)) {
+static void on_release(struct req *r, const struct pg_result *res,
+		       const char *sqlstate)
+{
+	if (*sqlstate || !pg_rows(res) || !pg_text(res, 0, 0))
+		req_refused(r, "CA404", "release");
+	else
 		req_json(r, 200, pg_text(res, 0, 0));
-		return;
-	}
-	fault_set(&f, "not_found", "request", "GET /v1/templates lists them",
-		  "no such template or release");
-	req_fault(r, &f);
 }
 
 void h_template_get(struct req *r)
@@ -64,7 +71,7 @@ void h_template_get(struct req *r)
 	req_db(r, &st_get,
 	       (const char *[]){ r->who.tenant, r->who.project,
 				 req_param(r, "t") },
-	       on_one);
+	       on_template);
 }
 
 void h_release_get(struct req *r)
@@ -75,7 +82,157 @@ void h_release_get(struct req *r)
 
 	req_db(r, &st_release,
 	       (const char *[]){ r->who.tenant, r->who.project, digest },
-	       on_one);
+	       on_release);
+}
+
+/* ---- make, delete, tags ---- */
+
+static struct pg_stmt st_create = {
+	"template_create",
+	"SELECT generation, template FROM caisson.template_create($1, $2, $3, "
+	"$4)",
+	4, 0
+};
+static struct pg_stmt st_delete = {
+	"template_delete", "SELECT caisson.template_delete($1, $2, $3, $4)", 4,
+	0
+};
+static struct pg_stmt st_tag_put = {
+	"tag_put",
+	"SELECT generation, template FROM caisson.tag_put($1, $2, $3, $4, $5, "
+	"$6)",
+	6, 0
+};
+static struct pg_stmt st_tag_delete = {
+	"tag_delete",
+	"SELECT generation, template FROM caisson.tag_delete($1, $2, $3, $4, "
+	"$5)",
+	5, 0
+};
+
+static void on_created(struct req *r, const struct pg_result *res,
+		       const char *sqlstate)
+{
+	if (*sqlstate)
+		req_refused(r, sqlstate, "template");
+	else
+		req_object(r, 201, pg_text(res, 0, 0), pg_text(res, 0, 1));
+}
+
+void h_template_create(struct req *r)
+{
+	struct body_named b;
+	struct fault f;
+
+	if (body_template(r->json, &b, &f) < 0) {
+		req_fault(r, &f);
+		return;
+	}
+	if (b.public && r->who.role < ROLE_OPERATOR) {
+		fault_set(&f, "role_required", "policy",
+			  "leave `public` out, or ask an operator",
+			  "only an operator makes public templates");
+		snprintf(f.field, sizeof(f.field), "public");
+		req_fault(r, &f);
+		return;
+	}
+	req_db(r, &st_create,
+	       (const char *[]){ r->who.tenant, r->who.project, b.name,
+				 b.public ? "true" : "false" },
+	       on_created);
+}
+
+static void in_use(struct req *r)
+{
+	struct fault f;
+
+	if (strcmp(r->db_said, "build") == 0)
+		fault_set(&f, "in_use", "request",
+			  "wait for the build, or cancel it: POST "
+			  "/v1/operations/{op}/cancel",
+			  "a build of this template is under way");
+	else
+		fault_set(&f, "in_use", "request",
+			  "end them first; a tag can be moved or deleted "
+			  "without that",
+			  "living sandboxes use it, their number and those of "
+			  "this project: %s",
+			  r->db_said);
+	req_fault(r, &f);
+}
+
+static void on_deleted(struct req *r, const struct pg_result *res,
+		       const char *sqlstate)
+{
+	if (strcmp(sqlstate, "CA007") == 0)
+		in_use(r);
+	else if (*sqlstate)
+		req_refused(r, sqlstate, "template");
+	else
+		req_json(r, 200, pg_text(res, 0, 0));
+}
+
+void h_template_delete(struct req *r)
+{
+	char match[IF_MATCH_MAX];
+
+	if (req_if_match(r, match))
+		req_db(r, &st_delete,
+		       (const char *[]){ r->who.tenant, r->who.project,
+					 req_param(r, "t"),
+					 *match ? match : NULL },
+		       on_deleted);
+}
+
+static void on_tagged(struct req *r, const struct pg_result *res,
+		      const char *sqlstate)
+{
+	bool release = strcmp(sqlstate, "CA006") == 0;
+
+	if (release ||
+	    (strcmp(sqlstate, "CA404") == 0 && strcmp(r->db_said, "tag") == 0))
+		req_refused(r, "CA404",
+			    release ? "release of this template" : "tag");
+	else
+		on_template(r, res, sqlstate);
+}
+
+void h_tag_put(struct req *r)
+{
+	char match[IF_MATCH_MAX];
+	const char *release;
+	struct fault f;
+
+	if (!req_if_match(r, match))
+		return;
+	if (!name_valid(req_param(r, "tag"))) {
+		fault_set(&f, "bad_path", "request",
+			  "1 to 63 of a-z, 0-9 and inner dashes",
+			  "this is not a tag's name");
+		req_fault(r, &f);
+		return;
+	}
+	if (body_tag(r->json, &release, &f) < 0) {
+		req_fault(r, &f);
+		return;
+	}
+	req_db(r, &st_tag_put,
+	       (const char *[]){ r->who.tenant, r->who.project,
+				 req_param(r, "t"), req_param(r, "tag"),
+				 release, *match ? match : NULL },
+	       on_tagged);
+}
+
+void h_tag_delete(struct req *r)
+{
+	char match[IF_MATCH_MAX];
+
+	if (req_if_match(r, match))
+		req_db(r, &st_tag_delete,
+		       (const char *[]){ r->who.tenant, r->who.project,
+					 req_param(r, "t"), req_param(r, "tag"),
+					 *match ? match : NULL },
+		       on_tagged);
 }
 
 /* ---- builds ---- */
@@ -108,13 +265,9 @@ static void on_started(struct req *r, const struct pg_result *res,
 {
 	struct build *b = r->state;
 	int64_t wait_s = 0;
-	struct fault f;
 
 	if (*sqlstate) {
-		fault_set(&f, "idempotency_mismatch", "request",
-			  "use a new Idempotency-Key for another request",
-			  "this Idempotency-Key was used with another body");
-		req_fault(r, &f);
+		req_refused(r, sqlstate, "template");
 		return;
 	}
 	r->replayed = strcmp(pg_text(res, 0, 0), "replay") == 0;

@@ -11,15 +11,28 @@ void h_metrics(struct req *r);
 void h_openapi(struct req *r);
 void h_whoami(struct req *r);
 void h_nodes_list(struct req *r);
+void h_node_cordon(struct req *r);
+void h_node_uncordon(struct req *r);
+
+void h_project_list(struct req *r);
+void h_project_create(struct req *r);
+void h_tenant_list(struct req *r);
+void h_tenant_create(struct req *r);
+void h_tenant_delete(struct req *r);
+void h_quota_get(struct req *r);
+void h_quota_put(struct req *r);
 
 void h_sandbox_create(struct req *r);
 void h_sandbox_list(struct req *r);
 void h_sandbox_get(struct req *r);
+void h_sandbox_update(struct req *r);
 void h_sandbox_end(struct req *r);
 void h_sandbox_metrics(struct req *r);
 
 void h_operation_list(struct req *r);
 void h_operation_get(struct req *r);
+void h_operation_cancel(struct req *r);
+void h_build_list(struct req *r);
 
 void h_key_list(struct req *r);
 void h_key_create(struct req *r);
@@ -27,6 +40,10 @@ void h_key_revoke(struct req *r);
 
 void h_template_list(struct req *r);
 void h_template_get(struct req *r);
+void h_template_create(struct req *r);
+void h_template_delete(struct req *r);
+void h_tag_put(struct req *r);
+void h_tag_delete(struct req *r);
 void h_release_get(struct req *r);
 void h_build_start(struct req *r);
 
@@ -37,7 +54,11 @@ void h_exec_forget(struct req *r);
 void h_exec_signal(struct req *r);
 void h_exec_stdin(struct req *r);
 void h_exec_output(struct req *r);
+void h_exec_attach(struct req *r);
+void h_exec_size(struct req *r);
+void h_exec_token(struct req *r);
+void h_token_create(struct req *r);
 
-void h_file_read(struct req *r); /* GET, HEAD */
-void h_file_write(struct req *r);
-void h_file_remove(struct req *r);
+void h_file(struct req *r); /* files, archive, watch */
+void h_sandbox_logs(struct req *r);
+void h_tunnel(struct req *r);

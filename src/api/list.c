@@ -3,9 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/cursor.h"
+#include "api/url.h"
 #include "base/own.h"
+
+#define LIST_WORDS_MAX 16u
 
 static bool limit_of(struct req *r, int64_t *ret)
 {
@@ -34,6 +38,58 @@ bool list_query(struct req *r, char kind, struct list_query *ret)
 		return false;
 	}
 	snprintf(ret->after, sizeof(ret->after), "%" PRId64, seq);
+	return true;
+}
+
+static bool is_word(const char *const *words, const char *s)
+{
+	for (; *words; words++)
+		if (strcmp(*words, s) == 0)
+			return true;
+	return false;
+}
+
+static void no_such_word(struct req *r, const char *name,
+			 const char *const *words)
+{
+	struct buf b;
+	struct fault f;
+
+	buf_init(&b, 400);
+	for (size_t i = 0; words[i]; i++)
+		buf_printf(&b, "%s%s", i ? ", " : "", words[i]);
+	fault_set(&f, "invalid_field", "request",
+		  "repeat the parameter to allow several",
+		  "%s: expected one of %s", name, buf_cstr(&b));
+	snprintf(f.field, sizeof(f.field), "%s", name);
+	req_fault(r, &f);
+	buf_fini(&b);
+}
+
+bool list_words(struct req *r, const char *name, const char *const *words,
+		char **ret)
+{
+	struct buf b;
+
+	*ret = NULL;
+	buf_init(&b, 0);
+	for (unsigned i = 0; i <= LIST_WORDS_MAX; i++) {
+		owned_str v = url_query_nth(req_path(r), name, i);
+
+		if (!v)
+			break;
+		if (i == LIST_WORDS_MAX || !is_word(words, v)) {
+			buf_fini(&b);
+			no_such_word(r, name, words);
+			return false;
+		}
+		buf_printf(&b, "%s%s", i ? "," : "{", v);
+	}
+	if (buf_len(&b)) {
+		buf_puts(&b, "}");
+		*ret = xstrdup(buf_cstr(&b));
+	}
+	buf_fini(&b);
 	return true;
 }
 

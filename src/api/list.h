@@ -20,5 +20,10 @@ static inline const char *list_after(const struct list_query *q)
 {
 	return q->after[0] ? q->after : NULL;
 }
+/* A filter that may be repeated (state=a&state=b: either), as a text array
+ * literal; NULL if it is absent. Every value must be one of the words (NULL-
+ * terminated). false: answered 400. */
+bool list_words(struct req *r, const char *name, const char *const *words,
+		char **ret);
 /* Columns: seq, item (JSON). */
 void list_answer(struct req *r, char kind, const struct pg_result *res);

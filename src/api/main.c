@@ -11,9 +11,9 @@
 #include "base/ready.h"
 
 struct options {
-	const char *run, *db, *control, *data;
+	const char *run, *db, *control, *data, *data_url;
 	struct arg_list hosts, origins;
-	int64_t db_conns;
+	int64_t db_conns, rate;
 	bool openapi;
 };
 
@@ -32,6 +32,10 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 		  "control listener (127.0.0.1:7700)", 0, 0 },
 		{ "data", 0, ARG_STR, &o->data, "ADDRESS:PORT",
 		  "data listener (127.0.0.1:7710)", 0, 0 },
+		{ "data-url", 0, ARG_STR, &o->data_url, "HOST:PORT",
+		  "the data listener as clients reach it (the name they ask "
+		  "by, its port)",
+		  0, 0 },
 		{ "host", 0, ARG_LIST, &o->hosts, "NAME",
 		  "a Host to answer to, beside loopback; may be repeated", 0,
 		  0 },
@@ -39,6 +43,10 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 		  "an Origin (page) to let in; may be repeated", 0, 0 },
 		{ "db-connections", 0, ARG_INT, &o->db_conns, "N",
 		  "connections to the database (16)", 1, 256 },
+		{ "rate", 0, ARG_INT, &o->rate, "N",
+		  "calls a second that one key may make on the control "
+		  "listener, twice as many at once; 0 = no limit (1000)",
+		  0, 1000000 },
 		{ "openapi", 0, ARG_FLAG, &o->openapi, NULL,
 		  "print the OpenAPI document and exit", 0, 0 },
 	};
@@ -77,7 +85,9 @@ static int serve(const struct options *o, struct err *e)
 		.n_hosts = o->hosts.n,
 		.origins = o->origins.v,
 		.n_origins = o->origins.n,
+		.data_url = o->data_url,
 		.db_conns = (unsigned)o->db_conns,
+		.rate_per_s = (unsigned)o->rate,
 	};
 	struct loop_signal term = { 0 }, intr = { 0 };
 	owned_fd control = api_bind(o->control, e);
@@ -108,7 +118,8 @@ int main(int argc, char **argv)
 	struct options o = { .run = "/run/caisson",
 			     .control = "127.0.0.1:7700",
 			     .data = "127.0.0.1:7710",
-			     .db_conns = 16 };
+			     .db_conns = 16,
+			     .rate = 1000 };
 	struct err e = { 0 };
 	int r;
 

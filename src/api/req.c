@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/req.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 
 #include "api/auth.h"
 #include "api/host.h"
+#include "api/idem.h"
+#include "api/limit.h"
 #include "api/stats.h"
 #include "api/url.h"
 #include "base/check.h"
@@ -38,6 +43,9 @@ void req_unref(struct req *r)
 	if (r->drop)
 		r->drop(r);
 	loop_timer_del(&r->timer);
+	loop_timer_del(&r->exp_timer);
+	auth_watch_del(&r->watch);
+	idem_fini(r);
 	list_del(&r->link);
 	buf_fini(&r->body);
 	json_decref(r->json);
@@ -62,10 +70,25 @@ static void on_stream_close(struct http_stream *s, const struct err *e)
 	(void)e;
 	r->stream = NULL;
 	loop_timer_del(&r->timer);
+	loop_timer_del(&r->exp_timer);
+	auth_watch_del(&r->watch);
 	log_request(r);
 	if (r->on_close)
 		r->on_close(r);
 	req_unref(r);
+}
+
+struct http_stream *req_detach(struct req *r, int status)
+{
+	struct http_stream *s = r->stream;
+
+	r->replied = true;
+	r->status = status;
+	r->stream = NULL;
+	loop_timer_del(&r->timer);
+	log_request(r);
+	req_unref(r);
+	return s;
 }
 
 /* ---- reading the request ---- */
@@ -84,6 +107,24 @@ const char *req_header(const struct req *r, const char *name)
 const char *req_path(const struct req *r)
 {
 	return r->stream ? http_stream_head(r->stream)->path : "";
+}
+
+void req_peer(const struct req *r, char ret[REQ_PEER])
+{
+	struct sockaddr_storage sa = { 0 };
+	socklen_t n = sizeof(sa);
+	const void *ip = NULL;
+	int fd = r->stream ? http_conn_fd(http_stream_conn(r->stream)) : -1;
+
+	snprintf(ret, REQ_PEER, "-");
+	if (fd < 0 || getpeername(fd, (struct sockaddr *)&sa, &n) < 0)
+		return;
+	if (sa.ss_family == AF_INET)
+		ip = &((struct sockaddr_in *)&sa)->sin_addr;
+	else if (sa.ss_family == AF_INET6)
+		ip = &((struct sockaddr_in6 *)&sa)->sin6_addr;
+	if (!ip || !inet_ntop(sa.ss_family, ip, ret, REQ_PEER))
+		snprintf(ret, REQ_PEER, "-");
 }
 
 char *req_query(const struct req *r, const char *name)
@@ -142,12 +183,31 @@ bool req_idem(struct req *r, const char **ret_key)
 	return false;
 }
 
+/* Path and query. How long a client waits does not change what it asks. */
+static void hash_target(struct digest *d, const char *path)
+{
+	size_t n = strcspn(path, "?");
+
+	digest_update(d, path, n);
+	while (path[n]) {
+		const char *p = path + n + 1;
+
+		n += 1 + strcspn(p, "&");
+		if (strncmp(p, "wait_s=", 7) == 0)
+			continue;
+		digest_update(d, "&", 1);
+		digest_update(d, p, (size_t)(path + n - p));
+	}
+	digest_update(d, "\n", 1);
+}
+
 void req_body_hmac(const struct req *r, char ret[65])
 {
 	uint8_t md[DIGEST_BYTES];
 	struct digest *d =
 	    digest_hmac_new(r->api->secret, sizeof(r->api->secret));
 
+	hash_target(d, req_path(r));
 	if (buf_len(&r->body))
 		digest_update(d, r->body.mem + r->body.start,
 			      buf_len(&r->body));
@@ -234,12 +294,23 @@ void req_text(struct req *r, int status, const char *type, const char *text)
 
 void req_json(struct req *r, int status, const char *text)
 {
-	reply_text(r, status, "application/json", NULL, NULL, text);
+	req_json_with(r, status, NULL, NULL, text);
+}
+
+void req_object(struct req *r, int status, const char *generation,
+		const char *text)
+{
+	char etag[32];
+
+	snprintf(etag, sizeof(etag), "\"%.20s\"", generation);
+	req_json_with(r, status, "etag", etag, text);
 }
 
 void req_json_with(struct req *r, int status, const char *name,
 		   const char *value, const char *text)
 {
+	if (idem_answer(r, &(struct idem_answer){ status, name, value, text }))
+		return;
 	reply_text(r, status, "application/json", name, value, text);
 }
 
@@ -249,8 +320,8 @@ void req_fault(struct req *r, const struct fault *f)
 	char after[16];
 
 	snprintf(after, sizeof(after), "%d", f->retry_after_s);
-	reply_text(r, fault_status(f->code), "application/json",
-		   f->retry_after_s ? "retry-after" : NULL, after, text);
+	req_json_with(r, fault_status(f->code),
+		      f->retry_after_s ? "retry-after" : NULL, after, text);
 }
 
 char *req_pair(const char *operation, const char *sandbox)
@@ -261,6 +332,71 @@ char *req_pair(const char *operation, const char *sandbox)
 }
 
 /* ---- the database ---- */
+
+static void refused_quota(struct req *r, struct fault *f)
+{
+	char what[24] = "";
+	long long used = 0, limit = 0;
+
+	if (sscanf(r->db_said, "%23s %lld %lld", what, &used, &limit) != 3)
+		snprintf(what, sizeof(what), "unknown");
+	fault_set(f, "quota_reached", "quota",
+		  "end sandboxes, or have an operator raise it: PUT "
+		  "/v1/quotas",
+		  "quota %s: %lld of %lld are used, and this would be above it",
+		  what, used, limit);
+	snprintf(f->field, sizeof(f->field), "%s", what);
+	f->retry_after_s = 5;
+}
+
+static void refused_state(const struct req *r, const char *what,
+			  struct fault *f)
+{
+	fault_set(f, "wrong_state", "request",
+		  "read it again: what it is now decides what can be done",
+		  "the %s is %s", what, *r->db_said ? r->db_said : "over");
+}
+
+void req_refused(struct req *r, const char *sqlstate, const char *what)
+{
+	struct fault f;
+
+	if (strcmp(sqlstate, "CA001") == 0) {
+		fault_set(&f, "name_taken", "request", "choose another name",
+			  strcmp(r->db_said, "public") == 0
+			      ? "a public %s has that name"
+			      : "there is a %s of that name already",
+			  what);
+		snprintf(f.field, sizeof(f.field), "name");
+	} else if (strcmp(sqlstate, "CA002") == 0) {
+		fault_set(&f, "idempotency_mismatch", "request",
+			  "use a new Idempotency-Key for another request",
+			  "this Idempotency-Key was used with another path or "
+			  "body");
+	} else if (strcmp(sqlstate, "CA003") == 0) {
+		refused_state(r, what, &f);
+	} else if (strcmp(sqlstate, "CA412") == 0) {
+		fault_set(&f, "generation_changed", "request",
+			  "read it again, and send the new ETag if the change "
+			  "still makes sense",
+			  "the %s has changed: its %s", what, r->db_said);
+	} else if (strcmp(sqlstate, "CA429") == 0) {
+		refused_quota(r, &f);
+	} else {
+		fault_set(&f, "not_found", "request",
+			  "the list of them shows what there is", "no such %s",
+			  what);
+	}
+	req_fault(r, &f);
+}
+
+static void keep_message(struct req *r, const char *msg)
+{
+	const char *colon = strstr(msg, ": ");
+
+	snprintf(r->db_said, sizeof(r->db_said), "%.127s",
+		 colon ? colon + 2 : msg);
+}
 
 struct db_call {
 	struct req *req;
@@ -287,6 +423,8 @@ static void on_db(void *arg, const struct pg_result *res, const struct err *e)
 		fault_of_db(&f, e);
 		req_fault(r, &f);
 	} else {
+		if (e)
+			keep_message(r, e->msg);
 		c->done(r, res, e ? state : "");
 	}
 	free(c);
@@ -312,6 +450,11 @@ void req_db(struct req *r, struct pg_stmt *st, const char *const *params,
 
 /* ---- from head to handler ---- */
 
+static void handle(struct req *r)
+{
+	r->route->run(r);
+}
+
 static void run(struct req *r)
 {
 	struct err e = { 0 };
@@ -327,7 +470,7 @@ static void run(struct req *r)
 		req_fault(r, &f);
 		return;
 	}
-	r->route->run(r);
+	idem_begin(r, handle);
 }
 
 static void read_body(struct req *r)
@@ -374,6 +517,109 @@ static bool query_sound(struct req *r)
 	return false;
 }
 
+static void cut(struct req *r, const char *reason)
+{
+	if (r->on_revoked)
+		r->on_revoked(r, reason);
+	else if (r->stream)
+		http_stream_reset(r->stream);
+}
+
+static void on_key_dead(struct auth_watch *w)
+{
+	cut(container_of(w, struct req, watch), "unauthenticated");
+}
+
+static void on_token_over(struct loop_timer *t)
+{
+	cut(container_of(t, struct req, exp_timer), "token_expired");
+}
+
+/* What stays open ends with the right to it. */
+static void watch_key(struct req *r)
+{
+	int64_t left_s = r->who.exp_s - (int64_t)time(NULL);
+
+	auth_watch_add(r->api->auth, &r->watch, &r->who, on_key_dead);
+	if (r->who.exp_s)
+		loop_timer_set(r->api->loop, &r->exp_timer,
+			       (uint64_t)(left_s > 0 ? left_s : 0) * 1000,
+			       on_token_over);
+}
+
+static bool listed(const char *names, const char *name, size_t n)
+{
+	while (names && *names) {
+		size_t k = strcspn(names, " ");
+
+		if (k == n && strncmp(names, name, n) == 0)
+			return true;
+		names += k + (names[k] == ' ');
+	}
+	return false;
+}
+
+/* A filter with a slip of the hand must not list everything. */
+static bool query_known(struct req *r)
+{
+	const char *p = strchr(req_path(r), '?');
+	char name[64], why[200];
+	size_t n;
+
+	if (r->side != SIDE_CONTROL || !p)
+		return true;
+	for (p++; *p; p += n + (p[n] == '&')) {
+		size_t k = strcspn(p, "=&");
+
+		n = strcspn(p, "&");
+		if (n == 0 || listed(r->route->query, p, k))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", k < 63 ? (int)k : 63, p);
+		snprintf(why, sizeof(why),
+			 "no such query parameter here; there are: %s",
+			 r->route->query ? r->route->query : "none");
+		field_fault(r, "unknown_field", name, why);
+		return false;
+	}
+	return true;
+}
+
+/* A condition that nobody looks at must not be taken for one that holds. */
+static bool if_match_fits(struct req *r)
+{
+	struct fault f;
+
+	if (r->side != SIDE_CONTROL || !req_header(r, "if-match") ||
+	    strcmp(r->route->method, "GET") == 0 || route_conditional(r->route))
+		return true;
+	fault_set(&f, "not_supported", "request", "leave If-Match out",
+		  "%s %s takes no If-Match: what it changes has no generation",
+		  r->route->method, r->route->path);
+	snprintf(f.field, sizeof(f.field), "If-Match");
+	req_fault(r, &f);
+	return false;
+}
+
+/* Calls by key, on the control listener. */
+static bool too_fast(struct req *r, struct fault *f)
+{
+	unsigned wait_s;
+
+	if (!r->api->rate || r->side != SIDE_CONTROL)
+		return false;
+	wait_s =
+	    limit_take(r->api->rate, r->who.key, loop_now_ms(r->api->loop));
+	if (!wait_s)
+		return false;
+	fault_set(f, "rate_limited", "policy",
+		  "wait as Retry-After says; wait for an operation with "
+		  "wait_s instead of asking again and again",
+		  "this key makes more than %u calls a second",
+		  r->api->conf.rate_per_s);
+	f->retry_after_s = (int)wait_s;
+	return true;
+}
+
 static void authorised(struct req *r, const struct fault *f)
 {
 	struct fault no;
@@ -384,15 +630,14 @@ static void authorised(struct req *r, const struct fault *f)
 		req_fault(r, f);
 		return;
 	}
-	if (r->who.role < r->route->role) {
-		fault_set(&no, "role_required", "policy",
-			  "use a key of that role: `caisson key …`, or ask who "
-			  "gave you this one",
-			  "this call needs role %s; the key is a %s",
-			  role_name(r->route->role), role_name(r->who.role));
+	if (r->route->role != ROLE_OPEN &&
+	    (!auth_may(&r->who, r->route, &r->params, &no) ||
+	     too_fast(r, &no))) {
 		req_fault(r, &no);
 		return;
 	}
+	if (r->route->role != ROLE_OPEN)
+		watch_key(r);
 	if (!r->route->run) {
 		fault_set(&no, "not_supported", "request",
 			  "GET /v1/openapi.json names what this version does",
@@ -401,7 +646,7 @@ static void authorised(struct req *r, const struct fault *f)
 		req_fault(r, &no);
 		return;
 	}
-	if (!query_sound(r))
+	if (!query_sound(r) || !query_known(r) || !if_match_fits(r))
 		return;
 	if (r->route->stream) {
 		r->route->run(r);

@@ -37,6 +37,15 @@ struct principal {
 	int64_t exp_s; /* of a narrowed token, Unix seconds; else 0 */
 };
 
+struct idem;
+
+/* auth.h has the words to it. */
+struct auth_watch {
+	struct list link; /* private */
+	char key[32], tenant[32];
+	void (*revoked)(struct auth_watch *w);
+};
+
 struct req {
 	struct api *api;
 	struct list link;
@@ -66,6 +75,10 @@ struct req {
 	void (*on_revoked)(struct req *r, const char *reason);
 	void *state;
 	void (*drop)(struct req *r); /* frees state, when all is over */
+	struct idem *idem;	     /* idem.h; NULL: no key, or not generic */
+	struct auth_watch watch;
+	struct loop_timer exp_timer; /* of a narrowed token */
+	char db_said[128];	     /* message of a refusal of class CA */
 };
 
 /* http_conn_ops of both listeners; the connection's owner is the struct api. */
@@ -77,6 +90,9 @@ void req_unref(struct req *r);
 const char *req_param(const struct req *r, const char *name);  /* or NULL */
 const char *req_header(const struct req *r, const char *name); /* or NULL */
 const char *req_path(const struct req *r); /* with query; "" if gone */
+/* Who is at the other end: an address without port, or "-". */
+#define REQ_PEER 64u
+void req_peer(const struct req *r, char ret[REQ_PEER]);
 /* A query parameter, allocated, or NULL. */
 char *req_query(const struct req *r, const char *name);
 /* A whole number of the query within min..max; absent gives `missing`. false:
@@ -96,6 +112,15 @@ char *req_pair(const char *operation, const char *sandbox);
 /* A streamed answer: head now, body by http_stream_write(). Adds Request-Id. */
 void req_begin(struct req *r, struct http_head *head, bool body);
 
+/* The stream goes on without the request, which was answered with status; the
+ * caller holds a reference and takes the stream's handler over. The key is
+ * watched until the last reference goes: set on_revoked. */
+struct http_stream *req_detach(struct req *r, int status);
+
+/* An object with its generation, which becomes the ETag. */
+void req_object(struct req *r, int status, const char *generation,
+		const char *text);
+
 /* Run a statement for this request. done is called with a live reference that
  * is dropped afterwards; on a database failure that is not one of ours (class
  * CA) the request is answered and done is not called. timeout 5 s. */
@@ -103,7 +128,10 @@ typedef void req_db_done(struct req *r, const struct pg_result *res,
 			 const char *sqlstate);
 void req_db(struct req *r, struct pg_stmt *st, const char *const *params,
 	    req_db_done *done);
+/* Answer a refusal of class CA (sql/): what = "sandbox", "template", …, for the
+ * words. Those of one handler alone (CA005, CA006) are the handler's. */
+void req_refused(struct req *r, const char *sqlstate, const char *what);
 /* The one Idempotency-Key, NULL if there is none. false: answered 400. */
 bool req_idem(struct req *r, const char **ret_key);
-/* Keyed hash of the collected body as hex. */
+/* Keyed hash of what is asked, as hex: path, query without wait_s, body. */
 void req_body_hmac(const struct req *r, char ret[65]);

@@ -54,6 +54,23 @@ bool allow_parse(const char *name, unsigned *ret)
 	return false;
 }
 
+bool route_conditional(const struct route *r)
+{
+	static const char *const paths[] = {
+		"/v1/sandboxes/{id}",
+		"/v1/templates/{t}",
+		"/v1/templates/{t}/tags/{tag}",
+		"/v1/quotas",
+	};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (strcmp(r->path, paths[i]) == 0)
+			return strcmp(r->method, "PATCH") == 0 ||
+			       strcmp(r->method, "PUT") == 0 ||
+			       strcmp(r->method, "DELETE") == 0;
+	return false;
+}
+
 unsigned route_allow(const struct route *r)
 {
 	static const struct {

@@ -80,6 +80,8 @@ enum route_result route_match(const struct route *table, size_t n_table,
 /* NULL if the template has no such parameter. */
 const char *route_param(const struct route_params *p, const char *name);
 
+/* Does it look at If-Match? A change of what has a generation does. */
+bool route_conditional(const struct route *r);
 /* The bit that a narrowed token needs for this route; 0: no narrowed token is
  * let in. Follows from the path, so that a new route below a known one is in
  * the right class, and any other is closed. */
