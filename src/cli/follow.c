@@ -2,10 +2,7 @@
 #include "cli/follow.h"
 
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -13,7 +10,6 @@
 #include "cli/ndjson.h"
 #include "net/json.h"
 
-#define GIVE_UP_MS   60000u
 #define PAUSE_MIN_MS 100u
 #define PAUSE_MAX_MS 2000u
 
@@ -25,74 +21,9 @@ struct following {
 	bool bad;
 };
 
-static void ours(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
-}
-
-void unblock_signals(void)
-{
-	sigset_t set;
-
-	ours(&set);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
-int follow_signals(void)
-{
-	sigset_t set;
-
-	ours(&set);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static uint64_t now_ms(void)
 {
 	return now_mono_us() / 1000;
-}
-
-static void forward_signal(struct follow *f, int signo)
-{
-	owned_str path = xasprintf("/v1/execs/%s/signal", f->exec);
-	owned_json body = json_object();
-	struct fault fault;
-	struct err e = { 0 };
-	int r;
-
-	json_set_take(body, "name",
-		      json_string(signo == SIGINT   ? "INT"
-				  : signo == SIGHUP ? "HUP"
-						    : "TERM"));
-	json_set_take(body, "scope", json_string("tree"));
-	r = client_call(f->control, CLIENT_CONTROL, "POST", path, body, 5, NULL,
-			NULL, &fault, &e);
-	if (r == CLIENT_OK)
-		return;
-	fprintf(stderr,
-		"caisson: the signal did not reach the command (%s); once "
-		"more to leave\n",
-		r == CLIENT_FAULT ? fault.message : e.msg);
-}
-
-/* Non-zero: leave. */
-static int on_signal(void *arg)
-{
-	struct follow *f = arg;
-	struct signalfd_siginfo si;
-
-	while (read(f->signal_fd, &si, sizeof(si)) == sizeof(si)) {
-		f->last_signal = (int)si.ssi_signo;
-		if (++f->n_signals > 1) {
-			f->interrupted = true;
-			return 1;
-		}
-		forward_signal(f, f->last_signal);
-	}
-	return 0;
 }
 
 static int print_json_frame(const struct ndjson_frame *fr, uint64_t next)
@@ -160,16 +91,6 @@ static int on_bytes(void *arg, const void *p, size_t n)
 	return r;
 }
 
-/* Wait before the next attempt; non-zero if a second signal came. */
-static int pause_for(struct follow *f, unsigned ms)
-{
-	struct pollfd p = { .fd = f->signal_fd, .events = POLLIN };
-
-	if (poll(&p, 1, (int)ms) > 0)
-		return on_signal(f);
-	return 0;
-}
-
 static bool passing(const struct fault *f)
 {
 	return f->status == 429 || f->status == 500 || f->status == 502 ||
@@ -181,53 +102,53 @@ static bool passing(const struct fault *f)
 static int attempt(struct following *g, int *ret_exit)
 {
 	struct follow *f = g->f;
-	owned_str path =
-	    xasprintf("/v1/execs/%s/output?from=%" PRIu64 "&follow=1", f->exec,
-		      g->decoder.next);
+	owned_str path = xasprintf("%s?from=%" PRIu64 "&follow=%d", f->path,
+				   g->decoder.next, f->follow);
 	struct fault fault = { 0 };
 	struct err e = { 0 };
 	int r;
 
 	ndjson_restart(&g->decoder);
-	r = client_stream(f->data, CLIENT_DATA, path, "application/x-ndjson",
+	r = client_stream(f->client, f->side, path, "application/x-ndjson",
 			  on_bytes, g, &fault, &e);
-	if (f->fact || f->interrupted || f->reader_gone)
+	if (f->fact || f->reader_gone)
+		return 1;
+	if (r == CLIENT_OK && (!f->follow || !f->has_end))
 		return 1;
 	if (g->bad) {
 		*ret_exit = cli_fail(f->cli, &g->e);
 		return -1;
 	}
-	if (r == CLIENT_FAULT && !passing(&fault)) {
+	if (r == CLIENT_FAULT && (!f->follow || !passing(&fault))) {
 		*ret_exit = cli_fault(f->cli, &fault);
-		/* the exec was there a moment ago: 127 would blame a name */
-		if (*ret_exit == CLI_NOT_FOUND)
-			*ret_exit = CLI_OURS;
+		return -1;
+	}
+	if (!f->follow && r < 0) {
+		*ret_exit = cli_fail(f->cli, &e);
 		return -1;
 	}
 	return 0;
 }
 
-int follow_output(struct follow *f)
+int follow_log(struct follow *f)
 {
 	struct following g = { .f = f };
 	unsigned pause_ms = PAUSE_MIN_MS;
 	int r, ret = CLI_OK;
 
-	ndjson_init(&g.decoder, 0, on_frame, &g);
+	ndjson_init(&g.decoder, f->from, on_frame, &g);
+	g.decoder.unnamed = !f->has_end;
 	g.progress_ms = now_ms();
-	if (f->signal_fd >= 0)
-		client_watch(f->data, f->signal_fd, on_signal, f);
 	for (;;) {
 		uint64_t before = g.progress_ms;
 
 		r = attempt(&g, &ret);
 		if (r)
 			break;
-		if (now_ms() - g.progress_ms > GIVE_UP_MS) {
+		if (now_ms() - g.progress_ms > 1000 * FOLLOW_GIVE_UP_S) {
 			ret = cli_usage("the connection did not come back for "
-					"%u s; the command may still run: "
-					"caisson ls",
-					GIVE_UP_MS / 1000);
+					"%d s; to go on: --from %" PRIu64,
+					FOLLOW_GIVE_UP_S, g.decoder.next);
 			break;
 		}
 		if (g.progress_ms != before || pause_ms == PAUSE_MIN_MS) {
@@ -237,19 +158,10 @@ int follow_output(struct follow *f)
 				", resuming …\n",
 				g.decoder.next);
 		}
-		if (pause_for(f, pause_ms))
-			break;
+		usleep(1000 * pause_ms);
 		pause_ms =
 		    pause_ms * 2 > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause_ms * 2;
 	}
-	client_watch(f->data, -1, NULL, NULL);
 	ndjson_fini(&g.decoder);
 	return ret;
-}
-
-void follow_fini(struct follow *f)
-{
-	json_decref(f->fact);
-	f->fact = NULL;
-	f->signal_fd = fd_close(f->signal_fd);
 }

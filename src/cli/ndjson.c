@@ -93,11 +93,12 @@ static int frame(struct ndjson *d, const json_t *v, struct err *e)
 	if (!json_is_object(v))
 		return bad(e, "not an object");
 	if (b64) {
-		if (!json_is_string(b64) || !json_is_integer(stream) ||
-		    !json_is_integer(at) || json_integer_value(at) < 0)
+		if (!json_is_string(b64) || !json_is_integer(at) ||
+		    json_integer_value(at) < 0 ||
+		    !(d->unnamed ? !stream : json_is_integer(stream)))
 			return bad(e, "output without offset or stream");
 		return output(d, (uint64_t)json_integer_value(at),
-			      json_integer_value(stream),
+			      stream ? json_integer_value(stream) : 1,
 			      json_string_value(b64), e);
 	}
 	if (json_object_get(v, "gap"))

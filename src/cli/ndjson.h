@@ -40,6 +40,7 @@ struct ndjson {
 	struct buf line;
 	uint64_t next; /* all bytes below were handed on (or are gone) */
 	bool over;     /* the exit fact was seen */
+	bool unnamed;  /* a console: one stream, which lines do not name */
 	/* Non-zero ends the feeding and is returned from it. */
 	int (*on_frame)(void *arg, const struct ndjson_frame *f);
 	void *arg;

@@ -2,10 +2,12 @@
 #include "cli/sandbox.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/jget.h"
+#include "cli/tty.h"
 #include "net/json.h"
 
 #define PAGES_MAX                                                              \
@@ -79,13 +81,32 @@ json_t *create_body(const struct create_opts *o, struct err *e)
 	return labels ? TAKE(body) : NULL;
 }
 
-json_t *exec_body(const struct exec_opts *o, char *const *cmd, bool detached,
-		  struct err *e)
+/* Colours and line editing of the guest are those of the terminal here. */
+static void add_terminal(json_t *body, json_t *env)
 {
-	owned_json body = json_object();
-	json_t *words = json_array(), *env;
+	static const char *const names[] = { "TERM", "COLORTERM", "NO_COLOR" };
+	unsigned cols = 80, rows = 24;
+	json_t *pty = json_object();
 
-	json_set_take(body, "cmd", words);
+	tty_size(STDOUT_FILENO, &cols, &rows);
+	json_set_take(pty, "cols", json_integer(cols));
+	json_set_take(pty, "rows", json_integer(rows));
+	json_set_take(body, "pty", pty);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *v = getenv(names[i]);
+		json_t *value = v ? json_string(v) : NULL;
+
+		if (value && !json_object_get(env, names[i]))
+			json_set_take(env, names[i], value);
+		else
+			json_decref(value);
+	}
+}
+
+static json_t *words_json(char *const *cmd, struct err *e)
+{
+	json_t *words = json_array();
+
 	for (; *cmd; cmd++) {
 		json_t *w = json_string(*cmd);
 
@@ -93,13 +114,40 @@ json_t *exec_body(const struct exec_opts *o, char *const *cmd, bool detached,
 			err_set(e, -EINVAL, ERR_INVALID,
 				"a word of the command is not UTF-8; hand it "
 				"over in a file");
+			json_decref(words);
 			return NULL;
 		}
 		json_array_append_new(words, w);
 	}
+	return words;
+}
+
+static int overflow_check(const struct exec_opts *o, struct err *e)
+{
+	if (!o->overflow || !strcmp(o->overflow, "block") ||
+	    !strcmp(o->overflow, "roll"))
+		return 0;
+	return err_set(e, -EINVAL, ERR_INVALID,
+		       "--overflow %.40s: expected block or roll", o->overflow);
+}
+
+json_t *exec_body(const struct exec_opts *o, char *const *cmd, bool detached,
+		  struct err *e)
+{
+	owned_json body = json_object();
+	json_t *words, *env;
+
+	if (overflow_check(o, e) < 0)
+		return NULL;
+	words = words_json(cmd, e);
+	if (!words)
+		return NULL;
+	json_set_take(body, "cmd", words);
 	env = pairs_json(&o->env, "env", e);
 	if (!env)
 		return NULL;
+	if (o->tty)
+		add_terminal(body, env);
 	if (json_object_size(env))
 		json_set_take(body, "env", env);
 	else
@@ -110,10 +158,16 @@ json_t *exec_body(const struct exec_opts *o, char *const *cmd, bool detached,
 		json_set_take(body, "cwd", json_string(o->cwd));
 	if (o->timeout_s)
 		json_set_take(body, "timeout_s", json_integer(o->timeout_s));
-	json_set_take(body, "start", json_string("now"));
+	if (o->keep_bytes)
+		json_set_take(body, "keep_bytes", json_integer(o->keep_bytes));
+	if (o->interactive)
+		json_set_take(body, "stdin", json_true());
+	json_set_take(body, "start", json_string(detached ? "now" : "attach"));
 	/* nobody may ever read a detached command's output: let it roll */
 	json_set_take(body, "overflow",
-		      json_string(detached ? "roll" : "block"));
+		      json_string(o->overflow ? o->overflow
+				  : detached  ? "roll"
+					      : "block"));
 	return TAKE(body);
 }
 

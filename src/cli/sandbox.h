@@ -37,8 +37,9 @@ struct create_opts {
 
 struct exec_opts {
 	struct arg_list env;
-	const char *user, *cwd;
-	int64_t timeout_s;
+	const char *user, *cwd, *overflow, *detach_keys;
+	int64_t timeout_s, keep_bytes, give_up_s; /* 0 = the default */
+	bool interactive, tty, no_escapes;
 };
 
 #define EXEC_OPTS(o)                                                            \
@@ -49,16 +50,65 @@ struct exec_opts {
 	    { "cwd",	 'w',	ARG_STR,                                        \
 	      &(o)->cwd, "DIR", "in this directory of the guest",               \
 	      0,	 0 },                                                   \
+	    { "timeout", 0,                                                     \
+	      ARG_INT,	 &(o)->timeout_s,                                       \
+	      "S",	 "end the command after S seconds (exit 124)",          \
+	      1,	 31536000 },                                            \
+	    { "overflow",                                                       \
+	      0,                                                                \
+	      ARG_STR,                                                          \
+	      &(o)->overflow,                                                   \
+	      "HOW",                                                            \
+	      "unread output: block (the default) or roll (with -d)",           \
+	      0,                                                                \
+	      0 },                                                              \
 	{                                                                       \
-		"timeout", 0, ARG_INT, &(o)->timeout_s, "S",                    \
-		    "end the command after S seconds (exit 124)", 1, 31536000   \
+		"keep-bytes", 0, ARG_INT, &(o)->keep_bytes, "N",                \
+		    "output that is kept for readers (8388608)", 4096,          \
+		    67108864                                                    \
 	}
+
+/* Of what stays attached. */
+#define ATTACH_OPTS(o)                                                         \
+	{ "detach-keys",                                                       \
+	  0,                                                                   \
+	  ARG_STR,                                                             \
+	  &(o)->detach_keys,                                                   \
+	  "KEYS",                                                              \
+	  "leave a terminal by these (ctrl-p,ctrl-q) or none",                 \
+	  0,                                                                   \
+	  0 },                                                                 \
+	    { "no-escapes",                                                    \
+	      0,                                                               \
+	      ARG_FLAG,                                                        \
+	      &(o)->no_escapes,                                                \
+	      NULL,                                                            \
+	      "`~` at a line's start is "                                      \
+	      "an ordinary key",                                               \
+	      0,                                                               \
+	      0 },                                                             \
+	{                                                                      \
+		"give-up", 0, ARG_INT, &(o)->give_up_s, "S",                   \
+		    "try to come back for S seconds (120)", 1, 86400           \
+	}
+
+#define ATTACH_HELP                                                            \
+	"A lost connection is resumed at the byte where it was lost, in both " \
+	"directions; after\n--give-up seconds without the server the exit "    \
+	"code is 125, and `caisson attach` goes on.\n"                         \
+	"Without a terminal the first Ctrl-C reaches the command's tree, the " \
+	"second leaves it running.\nWith one, keys are the guest's; "          \
+	"ctrl-p,ctrl-q leaves, and at a line's start\n~. leaves, ~^Z "         \
+	"suspends "                                                            \
+	"this program, ~? helps.\n"
 
 /* {"k":"v"} from K=V words; a later word wins. NULL with *e for a word without
  * "=" or with an empty key. New reference. */
 json_t *pairs_json(const struct arg_list *l, const char *option, struct err *e);
 json_t *create_body(const struct create_opts *o, struct err *e);
-/* cmd: NULL-terminated. overflow "block": nothing of the output is dropped. */
+/* cmd: NULL-terminated. Not detached: nothing runs before the first attach, and
+ * what is not read waits. With o->tty the terminal at stdout gives size and
+ * TERM. */
 json_t *exec_body(const struct exec_opts *o, char *const *cmd, bool detached,
 		  struct err *e);
 

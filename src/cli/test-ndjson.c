@@ -242,3 +242,17 @@ TEST(the_receiver_can_stop_it)
 	T_INT(s.n_err, 0);
 	ndjson_fini(&d);
 }
+
+TEST(a_consoles_lines_name_no_stream)
+{
+	struct seen l = { 0 };
+	struct ndjson d;
+	struct err e = { 0 };
+	const char *line = "{\"o\":0,\"b64\":\"aGk=\"}\n";
+
+	ndjson_init(&d, 0, on_frame, &l);
+	d.unnamed = true;
+	T_INT(feed(&d, line, &e), 0);
+	T_INT(d.next, 2);
+	ndjson_fini(&d);
+}

@@ -161,7 +161,8 @@ TEST(an_exec_that_is_followed_drops_nothing)
 
 	T_STR(jget_str(v, "overflow", ""), "block");
 	T_STR(jget_str(d, "overflow", ""), "roll");
-	T_STR(jget_str(v, "start", ""), "now");
+	T_STR(jget_str(v, "start", ""), "attach");
+	T_STR(jget_str(d, "start", ""), "now");
 	T_INT(json_array_size(jget(v, "cmd")), 2);
 	T_INT(jget_int(v, "timeout_s", 0), 9);
 }

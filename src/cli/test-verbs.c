@@ -77,9 +77,8 @@ TEST(every_later_verb_says_what_would_do_instead)
 TEST(later_verbs_of_the_documented_command_line_are_known)
 {
 	static const char *const words[] = {
-		"doctor", "pause",  "resume", "suspend",  "label",  "ps",
-		"attach", "shell",  "cp",     "files",	  "logs",   "forward",
-		"open",	  "branch", "diff",   "snapshot", "egress", "cred",
+		"doctor", "pause",  "resume", "suspend",  "label",  "cp",
+		"files",  "branch", "diff",   "snapshot", "egress", "cred",
 		"audit",  "events", "mcp",    "key",	  "usage",  "pool"
 	};
 

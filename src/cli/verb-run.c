@@ -1,94 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* run and exec: a command in a sandbox, its output here, its exit code ours. */
+/* run: a command in a sandbox of its own, its output here, its exit code ours.
+ */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/own.h"
 #include "cli/cli.h"
-#include "cli/follow.h"
 #include "cli/jget.h"
+#include "cli/launch.h"
 #include "cli/sandbox.h"
+#include "cli/sigs.h"
 #include "net/json.h"
 
 struct run {
 	struct cli *cli;
-	struct client *control, *data;
+	struct client *client;
 	struct create_opts create;
 	struct exec_opts exec;
-	bool keep, keep_on_fail, detached;
+	bool keep, keep_on_fail;
 	char *sandbox; /* id */
 	int signal_fd;
 };
 
 static void run_fini(struct run *r)
 {
-	client_free(r->control);
-	client_free(r->data);
+	client_free(r->client);
 	free(r->sandbox);
 	free(r->create.labels.v);
 	free(r->create.env.v);
 	free(r->exec.env.v);
 	fd_close(r->signal_fd);
-}
-
-/* Two clients: one carries the stream while the other says "signal". */
-static bool connect_clients(struct run *r, int *ret_exit)
-{
-	r->control = cli_client(r->cli, ret_exit);
-	if (r->control)
-		r->data = cli_client(r->cli, ret_exit);
-	return r->data != NULL;
-}
-
-static void print_json_line(const char *key, json_t *value_take)
-{
-	owned_json v = json_object();
-	owned_str text = NULL;
-
-	json_set_take(v, key, value_take);
-	text = json_text(v);
-	printf("%s\n", text);
-	fflush(stdout);
-}
-
-/* Start the command and follow it to its end; the exit code. */
-static int run_command(struct run *r, const json_t *body)
-{
-	owned_str path = xasprintf("/v1/sandboxes/%s/execs", r->sandbox);
-	struct follow f = { .cli = r->cli,
-			    .data = r->data,
-			    .control = r->control,
-			    .signal_fd = r->signal_fd };
-	owned_json exec = NULL;
-	char note[256] = "";
-	int ret;
-
-	if (cli_call(r->cli, r->control, "POST", path, body, &exec, &ret) < 0)
-		return ret;
-	f.exec = jget_str(exec, "id", NULL);
-	if (!f.exec)
-		return cli_usage("the server's answer names no exec");
-	if (r->detached) {
-		if (r->cli->json)
-			return cli_print_json(exec);
-		printf("%s\n", f.exec);
-		return CLI_OK;
-	}
-	if (r->cli->json)
-		print_json_line("exec", json_deep_copy(exec));
-	ret = follow_output(&f);
-	if (f.interrupted)
-		ret = 128 + f.last_signal;
-	else if (f.reader_gone)
-		ret = 128 + 13; /* as if SIGPIPE had ended it */
-	else if (f.fact)
-		ret = exit_of_fact(f.fact, note, sizeof(note));
-	if (*note)
-		fprintf(stderr, "caisson: %s\n", note);
-	json_decref(f.fact);
-	return ret;
 }
 
 static void say_isolation(const struct cli *c, const json_t *sandbox)
@@ -103,6 +46,7 @@ static void say_isolation(const struct cli *c, const json_t *sandbox)
 
 static int run_in_new(struct run *r, char *const *cmd)
 {
+	struct launch l = { .cli = r->cli, .opts = &r->exec };
 	owned_json body = NULL;
 	owned_json spec = NULL;
 	owned_json answer = NULL;
@@ -114,10 +58,11 @@ static int run_in_new(struct run *r, char *const *cmd)
 	spec = body ? exec_body(&r->exec, cmd, false, &e) : NULL;
 	if (!spec)
 		return cli_fail(r->cli, &e);
-	if (!connect_clients(r, &ret))
+	r->client = cli_client(r->cli, &ret);
+	if (!r->client)
 		return ret;
 	r->signal_fd = follow_signals();
-	answer = sandbox_make(r->cli, r->control, body, r->signal_fd, &ret);
+	answer = sandbox_make(r->cli, r->client, body, r->signal_fd, &ret);
 	if (!answer)
 		return ret;
 	id = jget_str(answer, "sandbox.id", "");
@@ -128,13 +73,15 @@ static int run_in_new(struct run *r, char *const *cmd)
 	if (r->cli->json)
 		print_json_line("sandbox",
 				json_deep_copy(jget(answer, "sandbox")));
-	ret = run_command(r, spec);
+	l.sandbox = r->sandbox;
+	l.client = r->client;
+	ret = launch_exec(&l, spec);
 	if (r->keep || (r->keep_on_fail && ret != 0)) {
 		fprintf(stderr, "caisson: sandbox %s stays; `caisson end %s`\n",
 			r->sandbox, r->sandbox);
 		return ret;
 	}
-	end = sandbox_end(r->cli, r->control, r->sandbox, NULL);
+	end = sandbox_end(r->cli, r->client, r->sandbox, NULL);
 	return ret == CLI_OK ? end : ret;
 }
 
@@ -144,6 +91,11 @@ int verb_run(struct cli *c, int argc, char **argv)
 	const struct arg_opt opts[] = {
 		CREATE_OPTS(&r.create),
 		EXEC_OPTS(&r.exec),
+		{ "interactive", 'i', ARG_FLAG, &r.exec.interactive, NULL,
+		  "standard input is the command's (else it has none)", 0, 0 },
+		{ "tty", 0, ARG_FLAG, &r.exec.tty, NULL,
+		  "a terminal, with -i to type into", 0, 0 },
+		ATTACH_OPTS(&r.exec),
 		{ "keep", 0, ARG_FLAG, &r.keep, NULL,
 		  "let the sandbox stay afterwards", 0, 0 },
 		{ "keep-on-fail", 0, ARG_FLAG, &r.keep_on_fail, NULL,
@@ -155,10 +107,12 @@ int verb_run(struct cli *c, int argc, char **argv)
 		.summary = "Run one command in a sandbox of its own, which "
 			   "ends with it.",
 		.more = "Output arrives on the same descriptors as it was "
-			"written; the exit code is the\ncommand's. Ctrl-C "
-			"reaches the command; a second one ends the "
-			"sandbox.\n\n"
+			"written; the exit code is the\ncommand's. After a "
+			"second Ctrl-C the sandbox is ended. -t is the "
+			"template here: a terminal is --tty.\n" ATTACH_HELP "\n"
 			"  caisson run -- python3 -c 'print(6 * 7)'\n"
+			"  tar c . | caisson run -i -- tar t\n"
+			"  caisson run -i --tty -- bash\n"
 			"  caisson run -t tiny --memory 128 -- sh -c 'echo "
 			"$HOSTNAME'\n"
 			"  caisson run --timeout 10 --keep-on-fail -- make "
@@ -173,52 +127,11 @@ int verb_run(struct cli *c, int argc, char **argv)
 		return ret;
 	if (rest >= argc)
 		ret = cli_usage("run: which command? caisson run -- CMD");
-	else
+	else if (r.create.template_ref && !strcmp(r.create.template_ref, "--"))
+		ret = cli_usage("run: -t is the template; a terminal is -i "
+				"--tty");
+	else if ((ret = launch_check(c, &r.exec)) == CLI_OK)
 		ret = run_in_new(&r, argv + rest);
-	run_fini(&r);
-	return ret;
-}
-
-int verb_exec(struct cli *c, int argc, char **argv)
-{
-	struct run r = { .cli = c, .signal_fd = -1 };
-	const struct arg_opt opts[] = {
-		EXEC_OPTS(&r.exec),
-		{ "detach", 'd', ARG_FLAG, &r.detached, NULL,
-		  "start it, print its id, do not wait", 0, 0 },
-		CLI_COMMON(c),
-	};
-	const struct args a = {
-		.usage = "exec [options] SB -- CMD [ARG...]",
-		.summary = "Run a command in a sandbox that is there.",
-		.more = "  caisson exec box -- ls -l /\n"
-			"  caisson exec -d box -- sh -c 'sleep 5; date > "
-			"/tmp/done'\n",
-		.opts = opts,
-		.n_opts = ARRAY_SIZE(opts),
-		.stop_at_word = true,
-	};
-	owned_json spec = NULL;
-	struct err e = { 0 };
-	int rest, ret, cmd;
-
-	if (!cli_args(&a, argc, argv, &rest, &ret))
-		return ret;
-	cmd = rest + 1;
-	if (cmd < argc && !strcmp(argv[cmd], "--"))
-		cmd++;
-	if (cmd >= argc)
-		return cli_usage("exec: caisson exec SB -- CMD");
-	spec = exec_body(&r.exec, argv + cmd, r.detached, &e);
-	if (!spec)
-		ret = cli_fail(c, &e);
-	else if (connect_clients(&r, &ret) &&
-		 (r.sandbox =
-		      sandbox_resolve(c, r.control, argv[rest], &ret))) {
-		if (!r.detached)
-			r.signal_fd = follow_signals();
-		ret = run_command(&r, spec);
-	}
 	run_fini(&r);
 	return ret;
 }
