@@ -86,7 +86,15 @@ struct http_limits {		  /* 0 = the default in brackets */
 	uint64_t head_timeout_ms; /* [10000] from first byte to end of head */
 	uint64_t idle_timeout_ms; /* [75000] no stream open; UINT64_MAX = never;
 				     clients and transports: 0 = never, too */
-	unsigned conns;		  /* [1024] per http_server */
+	/* [30000 on TCP, else never] a server reads a body: 4 KiB of it must
+	 * come in this time, or its end; else 408 */
+	uint64_t body_timeout_ms;
+	/* [60000 for TCP servers, else never] a peer must take 4 KiB of what
+	 * waits for it in this time, or all; else it is cut */
+	uint64_t write_timeout_ms;
+	unsigned conns;		 /* [1024] per http_server */
+	unsigned conns_per_peer; /* [conns / 4] from one IP address (of IPv6:
+				    one /64); more get 429 */
 	bool ping; /* HTTP/2 client: keep alive by PING every 15 s */
 };
 
@@ -196,6 +204,13 @@ void http_stream_end(struct http_stream *s);
  * peer that never ends its side is the caller's to reset. HTTP/2 and streams
  * that switched only; HTTP/1.1 ends the stream with the response. */
 void http_stream_duplex(struct http_stream *s);
+/* Server: this request's body may come as slowly as its sender likes. */
+void http_stream_patient(struct http_stream *s);
+/* Server: reply with an error in the product's form {error:{code, message,
+ * cause:"request", remedy, request_id}}, as the façade itself does for what
+ * never reaches a handler (400, 408, 413, 414, 417, 426, 431, 501, 505). why is
+ * a text of the caller's own, without quotes. */
+void http_stream_refuse(struct http_stream *s, int status, const char *why);
 /* Cut the stream (RST_STREAM, or the HTTP/1 connection). on_close follows
  * from the loop. */
 void http_stream_reset(struct http_stream *s);

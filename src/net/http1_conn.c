@@ -55,18 +55,17 @@ static void advance(struct http_conn *c);
 /* Server: answer with status and end the connection. */
 static void refuse(struct http_conn *c, int status, const char *why)
 {
+	char id[HTTP_REQUEST_ID_MAX];
+	owned_str text = NULL;
 	struct http_head h;
 	struct err e = { 0 };
-	char length[24];
 
 	err_set(&e, -EBADMSG, ERR_INVALID, "HTTP/1.1 request: %s", why);
-	http_head_init(&h);
-	h.status = status;
-	snprintf(length, sizeof(length), "%zu", strlen(why) + 1);
-	http_head_add(&h, "content-type", "text/plain");
-	http_head_add(&h, "content-length", length);
+	http_request_id(id);
+	text = http_refusal_text(status, why, id);
+	http_refusal_head(&h, status, strlen(text), id);
 	if (http1_put_response(&c->out, &h, HTTP1_NONE, true) < 0 ||
-	    buf_printf(&c->out, "%s\n", why) < 0)
+	    buf_puts(&c->out, text) < 0)
 		buf_clear(&c->out);
 	http_head_fini(&h);
 	http_conn_finish(c, &e);
@@ -323,6 +322,7 @@ static int take_body(struct http_conn *c)
 		}
 	} else if (v.n && s && !s->cut) {
 		CHECK(buf_put(&s->in, v.p, v.n) == 0);
+		s->in_bytes += v.n;
 		http_stream_event(s, HTTP_EV_BODY);
 	}
 	buf_consume(&h->raw, (size_t)used);
@@ -501,7 +501,7 @@ static void h1_respond(struct http_stream *s, const struct http_head *head)
 
 	/* The client was not told to send its body and may or may not do so:
 	 * what follows on this connection cannot be known. */
-	if (h->expect || c->draining)
+	if (h->expect || c->draining || head->status == 408)
 		h->last = true;
 	if (head->status != 204 && head->status != 304 && length < 0)
 		framing = s->out_end ? HTTP1_LENGTH : HTTP1_CHUNKED;

@@ -194,12 +194,15 @@ void h2_abuse(struct http_conn *c, const char *why)
 {
 	struct h2 *h = h2_of(c);
 
-	if (!c->err.code)
-		err_set(&c->err, -EPROTO, ERR_EXHAUSTED,
-			"the HTTP/2 peer is abusive: %s", why);
+	struct err e = { 0 };
+
+	err_set(&e, -EPROTO, ERR_EXHAUSTED, "the HTTP/2 peer is abusive: %s",
+		why);
 	h->goaway = true;
 	nghttp2_session_terminate_session(h->session,
 					  NGHTTP2_ENHANCE_YOUR_CALM);
+	/* with a deadline: he may not even read the GOAWAY */
+	http_conn_finish(c, &e);
 }
 
 static int h2_input(struct http_conn *c, const uint8_t *p, size_t n,

@@ -120,7 +120,7 @@ static void on_request_head(struct http_stream *s)
 	s->head_done = true;
 	s->head_request = s->head.method && !strcmp(s->head.method, "HEAD");
 	if (status)
-		http_stream_reply(s, status, "text/plain", why, strlen(why));
+		http_stream_refuse(s, status, why);
 	else
 		http_stream_event(s, HTTP_EV_REQUEST);
 }
@@ -157,12 +157,26 @@ static void on_goaway(struct http_conn *c, const nghttp2_goaway *f)
 		c->draining = true;
 }
 
+/* Each costs the peer nine bytes and us a turn of the machinery. An honest one
+ * sends a few per request and per window of bytes. */
+static void count_chatter(struct http_conn *c, const nghttp2_frame *f)
+{
+	struct h2 *h = h2_of(c);
+
+	if (f->hd.type == NGHTTP2_HEADERS ||
+	    (f->hd.type == NGHTTP2_DATA && f->hd.length > f->data.padlen))
+		h->chatter = 0;
+	else if (++h->chatter == H2_CHATTER_MAX)
+		h2_abuse(c, "its frames move nothing");
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame,
 			 void *user)
 {
 	struct http_conn *c = user;
 	struct http_stream *s = NULL;
 
+	count_chatter(c, frame);
 	if (frame->hd.stream_id)
 		s = nghttp2_session_get_stream_user_data(session,
 							 frame->hd.stream_id);
@@ -213,6 +227,7 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id,
 		http_stream_reset(s);
 		return 0;
 	}
+	s->in_bytes += n;
 	http_stream_event(s, HTTP_EV_BODY);
 	return 0;
 }
@@ -288,6 +303,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame,
 	case NGHTTP2_DATA:
 		s = nghttp2_session_get_stream_user_data(session,
 							 frame->hd.stream_id);
+		h2_of(c)->chatter = 0;
 		if (s && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 			on_sent_end(s);
 		break;

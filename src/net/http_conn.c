@@ -294,6 +294,7 @@ static void flush(struct http_conn *c)
 			return;
 		}
 		buf_consume(&c->out, (size_t)n);
+		c->sent += (uint64_t)n;
 	}
 	http_conn_kick(c);
 }
@@ -334,7 +335,13 @@ static void arm_timer(struct http_conn *c)
 	uint64_t at = c->deadline_ms, now = loop_now_ms(c->loop);
 
 	if (c->state == HTTP_OPEN) {
+		if (!c->watch_ms)
+			c->watch_ms = later(now, http_watch_interval(c));
 		at = idle_deadline(c);
+		if (c->watch_ms == HTTP_NEVER)
+			c->watch_ms = 0;
+		else if (c->watch_ms < at)
+			at = c->watch_ms;
 		if (head_deadline(c) < at)
 			at = head_deadline(c);
 		if (ping_deadline(c) < at)
@@ -491,6 +498,9 @@ static void on_timer(struct loop_timer *t)
 			http_conn_fail(c, NULL);
 	} else if (c->state == HTTP_CLOSED) {
 		return;
+	} else if (c->watch_ms && now >= c->watch_ms) {
+		c->watch_ms = 0;
+		http_watch_look(c);
 	} else if (now >= head_deadline(c)) {
 		on_head_late(c);
 	} else if (now >= ping_deadline(c)) {
@@ -509,7 +519,9 @@ void http_conn_kick(struct http_conn *c)
 
 /* ---- the public side ---- */
 
-static void set_limits(struct http_conn *c, const struct http_limits *lim)
+/* strangers: whoever may connect, not only our own programs */
+static void set_limits(struct http_conn *c, const struct http_limits *lim,
+		       bool strangers)
 {
 	struct http_limits *l = &c->lim;
 
@@ -526,9 +538,14 @@ static void set_limits(struct http_conn *c, const struct http_limits *lim)
 	if (!l->idle_timeout_ms)
 		l->idle_timeout_ms =
 		    c->is_server && c->fd >= 0 ? 75000 : HTTP_NEVER;
+	if (!l->body_timeout_ms)
+		l->body_timeout_ms = strangers ? 30000 : HTTP_NEVER;
+	if (!l->write_timeout_ms)
+		l->write_timeout_ms = strangers ? 60000 : HTTP_NEVER;
 }
 
-static void set_options(int fd)
+/* Is it a TCP socket? */
+static bool set_options(int fd)
 {
 	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
 	socklen_t n = sizeof(a);
@@ -538,9 +555,10 @@ static void set_options(int fd)
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	if (getsockname(fd, (struct sockaddr *)&a, &n) < 0 ||
 	    (a.ss_family != AF_INET && a.ss_family != AF_INET6))
-		return;
+		return false;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	return true;
 }
 
 static struct http_conn *conn_new(struct loop *l, int fd,
@@ -550,6 +568,7 @@ static struct http_conn *conn_new(struct loop *l, int fd,
 				  const struct http_conn_ops *ops, void *owner)
 {
 	struct http_conn *c = xnew(struct http_conn);
+	bool tcp = fd >= 0 && set_options(fd);
 
 	CHECK(is_server ? ops->on_request != NULL : v != HTTP_AUTO);
 	c->loop = l;
@@ -562,11 +581,9 @@ static struct http_conn *conn_new(struct loop *l, int fd,
 	list_init(&c->ready);
 	list_init(&c->server_link);
 	buf_init(&c->out, 0);
-	set_limits(c, lim);
+	set_limits(c, lim, tcp && is_server);
 	c->idle_ms = c->ping_ms = loop_now_ms(l);
 	c->try_read = t != NULL;
-	if (fd >= 0)
-		set_options(fd);
 	if (v != HTTP_AUTO)
 		start(c, v);
 	http_conn_kick(c);

@@ -40,6 +40,13 @@ enum http_event {
 	HTTP_EV_BODY = 4,
 	HTTP_EV_WRITABLE = 8,
 	HTTP_EV_CLOSE = 16,
+	HTTP_EV_LATE = 32, /* server: the body comes too slowly */
+};
+
+/* Since when has what moved? See http_watch.c. */
+struct http_watch {
+	uint64_t since_ms;
+	uint64_t bytes;
 };
 
 struct http_stream {
@@ -56,26 +63,29 @@ struct http_stream {
 	struct err *err;    /* with cut */
 	int64_t out_length; /* Content-Length we promised, or -1 */
 	uint64_t out_bytes; /* taken by http_stream_write() */
-	size_t head_bytes;  /* of the head being received */
-	int32_t id;	    /* HTTP/2 */
-	int refuse;	    /* status for a head that was too much */
-	bool head_done;	    /* the peer's head is complete */
-	bool in_end;	    /* the peer ended his side */
-	bool eof_told;	    /* the user knows that */
-	bool out_begun;	    /* our head is submitted */
-	bool out_end;	    /* the user ended our side */
-	bool out_done;	    /* and all of it is serialised */
-	bool want_room;	    /* a write was short */
-	bool no_body;	    /* our body is swallowed: HEAD, 204, 304 */
-	bool head_request;  /* the method is HEAD */
-	bool cut;	    /* on_close(err) is due */
-	bool complete;	    /* on_close(NULL) is due */
-	bool closed;	    /* on_close was called */
-	bool deferred;	    /* HTTP/2: nghttp2 waits for body bytes */
-	bool own_reset;	    /* HTTP/2: RST_STREAM was our wish */
-	bool duplex;	    /* server: lives on until the peer's end, too */
-	bool proto_gone;    /* the protocol does not know it any more */
-	char *upgrade;	    /* HTTP/1: protocol that the request asks for */
+	uint64_t in_bytes;  /* of body, received */
+	struct http_watch in_watch, out_watch;
+	size_t head_bytes; /* of the head being received */
+	int32_t id;	   /* HTTP/2 */
+	int refuse;	   /* status for a head that was too much */
+	bool head_done;	   /* the peer's head is complete */
+	bool in_end;	   /* the peer ended his side */
+	bool eof_told;	   /* the user knows that */
+	bool out_begun;	   /* our head is submitted */
+	bool out_end;	   /* the user ended our side */
+	bool out_done;	   /* and all of it is serialised */
+	bool want_room;	   /* a write was short */
+	bool no_body;	   /* our body is swallowed: HEAD, 204, 304 */
+	bool head_request; /* the method is HEAD */
+	bool cut;	   /* on_close(err) is due */
+	bool complete;	   /* on_close(NULL) is due */
+	bool closed;	   /* on_close was called */
+	bool deferred;	   /* HTTP/2: nghttp2 waits for body bytes */
+	bool own_reset;	   /* HTTP/2: RST_STREAM was our wish */
+	bool duplex;	   /* server: lives on until the peer's end, too */
+	bool patient;	   /* its body may come as slowly as it likes */
+	bool proto_gone;   /* the protocol does not know it any more */
+	char *upgrade;	   /* HTTP/1: protocol that the request asks for */
 };
 
 struct http_proto {
@@ -123,6 +133,7 @@ struct http_conn {
 	struct http_limits lim;
 	struct http_server *server;
 	struct list server_link;
+	uint8_t peer[16]; /* whose it is, for http_server's count */
 	struct list streams, ready;
 	size_t n_streams;
 	struct buf out;
@@ -135,6 +146,9 @@ struct http_conn {
 	uint64_t head_ms;     /* a head began to arrive, or 0 */
 	uint64_t idle_ms;     /* last time a stream was open */
 	uint64_t ping_ms;     /* last one */
+	uint64_t watch_ms;    /* next look at slow peers, or 0 */
+	uint64_t sent;	      /* bytes the peer's socket took */
+	struct http_watch out_watch;
 	uint8_t sniff[HTTP_SNIFF_MAX];
 	size_t n_sniff;
 	bool is_server;
@@ -185,6 +199,23 @@ void http_collect_body(struct http_stream *s);
 void http_collect_close(struct http_stream *s, const struct err *e);
 /* Unlink, and free unless one of its callbacks is running. */
 void http_stream_drop(struct http_stream *s);
+
+/* ---- slow peers ---- */
+
+/* Until the next look, or HTTP_NEVER. */
+uint64_t http_watch_interval(const struct http_conn *c);
+void http_watch_look(struct http_conn *c);
+void http_watch_reset(struct http_watch *w, uint64_t now, uint64_t bytes);
+void http_stream_late(struct http_stream *s);
+
+/* ---- refusals ---- */
+
+#define HTTP_REQUEST_ID_MAX 32u
+void http_request_id(char ret[HTTP_REQUEST_ID_MAX]);
+/* The body, allocated; why: words of our own, without quotes. */
+char *http_refusal_text(int status, const char *why, const char *request_id);
+void http_refusal_head(struct http_head *h, int status, size_t length,
+		       char request_id[HTTP_REQUEST_ID_MAX]);
 
 /* ---- connections ---- */
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/own.h"
+#include "net/http1.h"
 #include "net/http_int.h"
 
 #define ACCEPTS_MAX 32	/* per round, for the loop's other sources */
@@ -21,7 +24,7 @@ struct http_server {
 	const struct http_conn_ops *ops;
 	void *owner;
 	struct list conns;
-	unsigned n_conns, max_conns;
+	unsigned n_conns, max_conns, max_per_peer;
 	bool stopped;
 	bool told;
 	void (*on_drained)(void *owner);
@@ -45,15 +48,86 @@ static void on_retry(struct loop_timer *t)
 	arm(container_of(t, struct http_server, retry));
 }
 
+/* What one party surely holds: an IPv4 address, or a /64 of IPv6, which is what
+ * a single subscriber gets. false if it is no IP socket. */
+static bool party_of(const struct sockaddr_storage *a, uint8_t ret[16])
+{
+	const struct sockaddr_in6 *in6 = (const void *)a;
+	const struct sockaddr_in *in = (const void *)a;
+
+	memset(ret, 0, 16);
+	if (a->ss_family == AF_INET)
+		memcpy(ret + 12, &in->sin_addr, 4);
+	else if (a->ss_family != AF_INET6)
+		return false;
+	else if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+		memcpy(ret + 12, in6->sin6_addr.s6_addr + 12, 4);
+	else
+		memcpy(ret, &in6->sin6_addr, 8);
+	return true;
+}
+
+static unsigned count_of(const struct http_server *s, const uint8_t party[16])
+{
+	struct http_conn *c;
+	unsigned n = 0;
+
+	list_for_each (c, &s->conns, server_link)
+		n += !memcmp(c->peer, party, 16);
+	return n;
+}
+
+/* Nobody waits for him: what does not fit the empty socket is not said. */
+static void turn_away(int fd)
+{
+	char id[HTTP_REQUEST_ID_MAX];
+	struct http_head h;
+	owned_str text = NULL;
+	struct buf out;
+
+	http_request_id(id);
+	text = http_refusal_text(429, "too many connections from your address",
+				 id);
+	http_refusal_head(&h, 429, strlen(text), id);
+	buf_init(&out, 0);
+	if (http1_put_response(&out, &h, HTTP1_NONE, true) == 0 &&
+	    buf_puts(&out, text) == 0)
+		(void)send(fd, buf_data(&out), buf_len(&out),
+			   MSG_DONTWAIT | MSG_NOSIGNAL);
+	buf_fini(&out);
+	http_head_fini(&h);
+	(void)shutdown(fd, SHUT_WR);
+	fd_close(fd);
+}
+
+static void take(struct http_server *s, int fd,
+		 const struct sockaddr_storage *from)
+{
+	uint8_t party[16];
+	struct http_conn *c;
+
+	if (party_of(from, party) && count_of(s, party) >= s->max_per_peer) {
+		turn_away(fd);
+		return;
+	}
+	c = http_conn_server_take(s->loop, fd, s->version, &s->lim, s->ops,
+				  s->owner);
+	memcpy(c->peer, party, sizeof(c->peer));
+	c->server = s;
+	list_add_tail(&s->conns, &c->server_link);
+	s->n_conns++;
+}
+
 static void on_accept(struct loop_io *io, unsigned events)
 {
 	struct http_server *s = container_of(io, struct http_server, io);
 
 	(void)events;
 	for (int i = 0; i < ACCEPTS_MAX && s->n_conns < s->max_conns; i++) {
-		struct http_conn *c;
-		int fd =
-		    accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
+		socklen_t n = sizeof(from);
+		int fd = accept4(s->fd, (struct sockaddr *)&from, &n,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0 && (errno == EAGAIN || errno == ECONNABORTED ||
 			       errno == EINTR))
@@ -63,11 +137,7 @@ static void on_accept(struct loop_io *io, unsigned events)
 			loop_timer_set(s->loop, &s->retry, RETRY_MS, on_retry);
 			break;
 		}
-		c = http_conn_server_take(s->loop, fd, s->version, &s->lim,
-					  s->ops, s->owner);
-		c->server = s;
-		list_add_tail(&s->conns, &c->server_link);
-		s->n_conns++;
+		take(s, fd, &from);
 	}
 	arm(s);
 }
@@ -113,6 +183,8 @@ struct http_server *http_server_new_take(struct loop *l, int listen_fd,
 	if (lim)
 		s->lim = *lim;
 	s->max_conns = s->lim.conns ? s->lim.conns : 1024;
+	s->max_per_peer = s->lim.conns_per_peer ? s->lim.conns_per_peer
+						: s->max_conns / 4 + 1;
 	s->ops = ops;
 	s->owner = owner;
 	list_init(&s->conns);

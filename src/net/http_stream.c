@@ -22,6 +22,8 @@ struct http_stream *http_stream_new(struct http_conn *c)
 	buf_init(&s->in, HTTP_IN_MAX);
 	buf_init(&s->out, HTTP_OUT_MAX);
 	s->out_length = -1;
+	http_watch_reset(&s->in_watch, loop_now_ms(c->loop), 0);
+	http_watch_reset(&s->out_watch, loop_now_ms(c->loop), 0);
 	return s;
 }
 
@@ -118,7 +120,7 @@ static void dispatch_request(struct http_stream *s)
 	c->ops->on_request(c, s);
 	if (!s->closed && !s->cut && !s->handler && !s->collect &&
 	    !s->out_begun)
-		http_stream_reply(s, 500, NULL, NULL, 0);
+		http_stream_refuse(s, 500, "nobody answered this request");
 }
 
 static void dispatch_body(struct http_stream *s)
@@ -165,6 +167,9 @@ void http_stream_dispatch(struct http_stream *s)
 	case HTTP_EV_WRITABLE:
 		if (h && h->on_writable)
 			h->on_writable(s);
+		break;
+	case HTTP_EV_LATE:
+		http_stream_late(s);
 		break;
 	case HTTP_EV_CLOSE:
 		detach(s);
@@ -376,6 +381,11 @@ void http_stream_duplex(struct http_stream *s)
 {
 	CHECK(s->conn->is_server && !s->out_begun);
 	s->duplex = true;
+}
+
+void http_stream_patient(struct http_stream *s)
+{
+	s->patient = true;
 }
 
 void http_stream_reset(struct http_stream *s)
