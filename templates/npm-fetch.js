@@ -7,7 +7,7 @@ const { execFileSync } = require("child_process");
 const { createHash } = require("crypto");
 const fs = require("fs");
 
-const dir = "/tmp/caisson-npm";
+const dir = process.env.DIR || "/tmp/caisson-npm";
 const registry = process.env.REGISTRY.replace(/\/+$/, "");
 const host = registry.replace(/^https?:/, "");
 
