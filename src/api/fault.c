@@ -44,6 +44,7 @@ static const struct {
 	{ "rate_limited", 429 },
 	{ "quota_reached", 429 },
 	{ "internal", 500 },
+	{ "port_closed", 502 },
 	{ "capacity", 503 },
 	{ "node_unavailable", 503 },
 	{ "store_unavailable", 503 },

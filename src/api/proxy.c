@@ -13,7 +13,7 @@ int proxy_status(int status)
 {
 	static const int known[] = { 200, 201, 202, 204, 206, 304, 400,
 				     403, 404, 405, 409, 410, 412, 413,
-				     416, 422, 429, 503, 507 };
+				     416, 422, 429, 502, 503, 507 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		if (known[i] == status)
@@ -27,10 +27,11 @@ bool proxy_header(const char *name, const char *value)
 		"content-type",	 "content-range", "etag",
 		"last-modified", "accept-ranges", "content-digest"
 	};
-	static const char *const types[] = { "application/json",
-					     "application/x-ndjson",
-					     "application/octet-stream",
-					     "application/vnd.caisson.frames" };
+	static const char *const types[] = {
+		"application/json",	    "application/x-ndjson",
+		"application/octet-stream", "application/vnd.caisson.frames",
+		"application/x-tar",	    "application/zstd"
+	};
 
 	/* a browser must never take guest bytes for a page */
 	if (strcmp(name, "content-type") == 0) {
@@ -100,6 +101,9 @@ struct proxy {
 	struct data_want *want;
 	struct http_stream *up; /* towards the guest; NULL before and after */
 	struct buf json;
+	struct sse sse;
+	struct buf out; /* events that the client has not taken yet */
+	bool ending;	/* the guest's side is over, events are left */
 	struct loop_timer timer;
 	bool repeated; /* tried a second connection */
 	bool begun;    /* our answer's head is out */
@@ -119,6 +123,8 @@ static void proxy_free(struct proxy *p)
 		data_want_drop(p->want);
 	loop_timer_del(&p->timer);
 	buf_fini(&p->json);
+	buf_fini(&p->out);
+	sse_fini(&p->sse);
 	free((void *)(uintptr_t)p->s.sandbox);
 	free((void *)(uintptr_t)p->s.data_path);
 	free((void *)(uintptr_t)p->s.method);
@@ -145,6 +151,8 @@ static void on_silent(struct loop_timer *t)
 	/* on_up_close() goes on from here */
 	if (p->up)
 		http_stream_reset(p->up);
+	else if (p->req->stream) /* on_down_close() frees */
+		http_stream_reset(p->req->stream);
 }
 
 static void stay_awake(struct proxy *p, uint64_t ms)
@@ -153,6 +161,18 @@ static void stay_awake(struct proxy *p, uint64_t ms)
 }
 
 /* ---- the guest's answer ---- */
+
+static void begin_events(struct proxy *p)
+{
+	struct http_head head;
+
+	http_head_init(&head);
+	head.status = 200;
+	http_head_add(&head, "content-type", "text/event-stream");
+	p->begun = true;
+	req_begin(p->req, &head, true);
+	http_head_fini(&head);
+}
 
 static void begin(struct proxy *p, bool body)
 {
@@ -187,6 +207,56 @@ static bool has_body(const struct proxy *p)
 	       status != 304 && http_head_length(http_stream_head(p->up)) != 0;
 }
 
+/* What is fed to the events' maker at once. */
+#define EVENTS_STEP 32768u
+
+/* true: all events are with the client's stream. */
+static bool flush_events(struct proxy *p)
+{
+	size_t n = buf_len(&p->out), took;
+
+	if (n && p->req->stream) {
+		took = http_stream_write(p->req->stream, buf_data(&p->out), n);
+		buf_consume(&p->out, took);
+	}
+	return buf_len(&p->out) == 0;
+}
+
+static void pump_events(struct proxy *p)
+{
+	const uint8_t *bytes;
+	size_t n;
+
+	while (flush_events(p) && p->up) {
+		n = http_stream_peek(p->up, &bytes);
+		n = n < EVENTS_STEP ? n : EVENTS_STEP;
+		if (!n)
+			break;
+		if (sse_feed(&p->sse, bytes, n, &p->out) < 0) {
+			/* not a stream of ours: on_up_close() says so */
+			http_stream_reset(p->up);
+			return;
+		}
+		http_stream_consume(p->up, n);
+	}
+	stay_awake(p, buf_len(&p->out) ? PROXY_STUCK_MS : PROXY_IDLE_MS);
+}
+
+/* The guest's side is over; free when the client has the rest. */
+static void end_events(struct proxy *p)
+{
+	if (!p->ending)
+		sse_end(&p->sse, &p->out);
+	p->ending = true;
+	if (!flush_events(p) && p->req->stream) {
+		stay_awake(p, PROXY_STUCK_MS);
+		return;
+	}
+	if (p->req->stream)
+		http_stream_end(p->req->stream);
+	proxy_free(p);
+}
+
 /* Move what both sides allow. */
 static void pump_down(struct proxy *p)
 {
@@ -195,6 +265,10 @@ static void pump_down(struct proxy *p)
 
 	if (!p->begun || !p->req->stream)
 		return;
+	if (p->s.events) {
+		pump_events(p);
+		return;
+	}
 	took = n ? http_stream_write(p->req->stream, bytes, n) : 0;
 	http_stream_consume(p->up, took);
 	stay_awake(p, took < n ? PROXY_STUCK_MS : PROXY_IDLE_MS);
@@ -228,7 +302,10 @@ static void on_up_head(struct http_stream *s)
 
 	stay_awake(p, PROXY_IDLE_MS);
 	if (streams(p) && has_body(p)) {
-		begin(p, true);
+		if (p->s.events)
+			begin_events(p);
+		else
+			begin(p, true);
 		pump_down(p);
 	}
 }
@@ -249,9 +326,18 @@ static void answer_json(struct proxy *p, int status)
 {
 	size_t n = buf_len(&p->json);
 	const char *text = buf_cstr(&p->json);
+	bool good =
+	    text && proxy_utf8(text, n) && proxy_status(status) == status;
+	owned_str edited = NULL;
 	struct fault f;
 
-	if (text && proxy_utf8(text, n) && proxy_status(status) == status) {
+	if (good && p->s.edit && status < 300) {
+		edited = p->s.edit(p->req, text, n);
+		text = edited;
+		n = text ? strlen(text) : 0;
+		good = text != NULL;
+	}
+	if (good) {
 		if (n)
 			req_json(p->req, status, text);
 		else
@@ -282,14 +368,22 @@ static void on_up_close(struct http_stream *s, const struct err *e)
 	struct proxy *p = http_stream_owner(s);
 	const struct http_head *h = http_stream_head(s);
 
-	if (e || !h) {
+	/* an answer that came before the whole of the upload is one, too */
+	if (!h || (e && !http_stream_eof(s))) {
 		p->up = NULL;
-		unanswered(p, e);
+		if (p->begun && p->s.events)
+			end_events(p);
+		else
+			unanswered(p, e);
 		return;
 	}
 	if (!streams(p)) {
 		p->up = NULL;
 		answer_json(p, h->status);
+	} else if (p->begun && p->s.events) {
+		p->up = NULL;
+		end_events(p);
+		return;
 	} else if (p->begun) {
 		p->up = NULL;
 		if (p->req->stream)
@@ -319,6 +413,8 @@ static void pump_up(struct proxy *p)
 		return;
 	p->up_done = true;
 	http_stream_end(p->up);
+	/* syncing a large file takes its time */
+	stay_awake(p, PROXY_STUCK_MS);
 }
 
 static void pump_json(struct proxy *p)
@@ -356,6 +452,8 @@ static void on_down_writable(struct req *r)
 
 	if (p->up && p->begun)
 		pump_down(p);
+	else if (p->ending)
+		end_events(p);
 }
 
 static void on_down_close(struct req *r)
@@ -384,6 +482,8 @@ static void head_of(const struct proxy *p, struct http_head *head)
 		if (v)
 			http_head_add(head, p->s.pass[i], v);
 	}
+	if (p->s.events && p->s.events_of == SSE_FRAMES)
+		http_head_add(head, "accept", "application/vnd.caisson.frames");
 	if (p->s.mode == PROXY_UPLOAD) {
 		v = req_header(r, "content-length");
 		if (v)
@@ -455,6 +555,8 @@ void proxy_start(struct req *r, const struct proxy_spec *spec)
 	p->s.path = xstrdup(spec->path);
 	p->s.body = spec->body ? xstrdup(spec->body) : NULL;
 	buf_init(&p->json, PROXY_JSON_MAX);
+	buf_init(&p->out, 0); /* one step's events */
+	sse_init(&p->sse, spec->events_of, spec->follow);
 	r->state = p;
 	r->on_body = on_down_body;
 	r->on_writable = on_down_writable;

@@ -11,6 +11,7 @@
  */
 
 #include "api/req.h"
+#include "api/sse.h"
 
 enum proxy_mode {
 	PROXY_JSON,   /* answer collected, at most PROXY_JSON_MAX */
@@ -29,6 +30,13 @@ struct proxy_spec {
 	enum proxy_mode mode;
 	/* Client headers that go along, NULL-terminated, lower case. */
 	const char *const *pass;
+	/* PROXY_STREAM: what the guest streams, as server-sent events. A stream
+	 * that breaks ends with a closing event. */
+	bool events, follow;
+	enum sse_of events_of;
+	/* PROXY_JSON: the answer to a 2xx, made from the guest's (valid UTF-8);
+	 * allocated, or NULL if that is not what it should be. */
+	char *(*edit)(struct req *r, const char *text, size_t n);
 };
 
 /* Answers r in the end, whatever happens. spec is copied. */

@@ -222,11 +222,59 @@ TEST(an_exec_by_words_or_by_shell_is_good)
 	      "");
 }
 
-TEST(attach_and_terminals_come_later)
+TEST(an_exec_waits_for_its_first_attach_unless_told)
 {
-	T_STR(exec("{\"cmd\":[\"a\"],\"start\":\"attach\"}"), "not_supported");
-	T_STR(f.field, "start");
-	T_STR(exec("{\"cmd\":[\"a\"],\"pty\":{\"cols\":80}}"), "not_supported");
+	owned_json body = json_loads("{\"cmd\":[\"a\"]}", 0, NULL);
+	owned_json out = body_exec_merge(body, "ex_1", NULL, NULL);
+	struct body_exec b;
+
+	T_INT(body_exec(body, &b, &f), 0);
+	T_TRUE(b.attach);
+	T_STR(json_string_value(json_object_get(out, "start")), "attach");
+	json_set_take(body, "start", json_string("now"));
+	T_INT(body_exec(body, &b, &f), 0);
+	T_TRUE(!b.attach);
+	json_decref(out);
+	out = body_exec_merge(body, "ex_1", NULL, NULL);
+	T_STR(json_string_value(json_object_get(out, "start")), "now");
+}
+
+TEST(a_terminal_has_two_sides)
+{
+	T_STR(exec("{\"cmd\":[\"a\"],\"pty\":{\"cols\":80,\"rows\":24}}"), "");
+	T_STR(exec("{\"cmd\":[\"a\"],\"pty\":{\"cols\":80}}"), "missing_field");
+	T_STR(f.field, "pty.rows");
+	T_STR(exec("{\"cmd\":[\"a\"],\"pty\":{\"cols\":0,\"rows\":1}}"),
+	      "invalid_field");
+	T_STR(exec("{\"cmd\":[\"a\"],\"pty\":{\"cols\":65536,\"rows\":1}}"),
+	      "invalid_field");
+	T_STR(exec("{\"cmd\":[\"a\"],\"pty\":true}"), "invalid_field");
+}
+
+static const char *token(const char *text)
+{
+	owned_json v = json_loads(text, 0, NULL);
+	struct body_token b;
+
+	return body_token(v, &b, &f) < 0 ? f.code : "";
+}
+
+TEST(a_token_names_what_it_allows)
+{
+	T_STR(token("{\"sandbox\":\"s\",\"allow\":[\"exec\",\"end\"]}"), "");
+	T_STR(token("{\"sandbox\":\"s\",\"allow\":[]}"), "invalid_field");
+	T_STR(token("{\"sandbox\":\"s\"}"), "missing_field");
+	T_STR(token("{\"allow\":[\"exec\"]}"), "missing_field");
+	T_STR(token("{\"sandbox\":\"s\",\"allow\":[\"any\"]}"),
+	      "invalid_field");
+	T_STR(token("{\"sandbox\":\"s\",\"allow\":[\"exec\"],"
+		    "\"ttl_s\":86401}"),
+	      "invalid_field");
+	T_STR(token("{\"sandbox\":\"s\",\"allow\":[\"exec\"],\"ttl_s\":0}"),
+	      "invalid_field");
+	T_STR(token("{\"sandbox\":\"s\",\"allow\":[\"exec\"],"
+		    "\"role\":\"admin\"}"),
+	      "unknown_field");
 }
 
 TEST(a_relative_cwd_is_refused)

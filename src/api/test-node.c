@@ -179,6 +179,19 @@ static void guest_output(struct fake *f, struct http_stream *s)
 		http_stream_end(s);
 }
 
+/* The record of the exec whose body came last. */
+static void exec_made(struct fake *f, struct http_stream *s)
+{
+	const char *id = strstr(f->last_exec, "\"id\":\"");
+	bool now = strstr(f->last_exec, "\"start\":\"now\"") != NULL;
+	owned_str text = xasprintf(
+	    "{\"id\":\"%.31s\",\"state\":\"%s\"}",
+	    f->guest == GUEST_LIES ? "ex_zzzzzzzzzzzzzzzzzzzzaaaaaaaa" : id + 6,
+	    now ? "running" : "created");
+
+	reply(s, 201, text);
+}
+
 static void guest_exec(struct fake *f, struct http_stream *s, const char *body)
 {
 	const char *idem =
@@ -191,7 +204,7 @@ static void guest_exec(struct fake *f, struct http_stream *s, const char *body)
 	else if (f->guest == GUEST_NOT_UTF8)
 		reply(s, 200, "\xff\xfe");
 	else
-		reply(s, 201, "{\"id\":\"ex_1\",\"state\":\"running\"}");
+		exec_made(f, s);
 }
 
 static void guest_answer(struct ask *a, struct http_stream *s, const char *body)

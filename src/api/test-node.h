@@ -25,6 +25,7 @@ enum fake_guest {
 	GUEST_NOT_UTF8, /* 200 with bytes that are no text */
 	GUEST_HTML,	/* 200 with text/html */
 	GUEST_CUTS,	/* the stream ends in the middle */
+	GUEST_LIES,	/* an exec's record names another sandbox */
 	GUEST_ABSENT,	/* DATA_NO_SANDBOX */
 	GUEST_CLOSED,	/* DATA_NOT_READY */
 };
