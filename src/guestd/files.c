@@ -14,13 +14,11 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "guestd/children.h"
-#include "guestd/filework.h"
 #include "guestd/life.h"
 #include "guestd/reply.h"
 
-/* A worker that neither takes nor gives a byte for so long is stuck. */
-#define STUCK_MS 30000u
-#define PIECE	 32768u
+/* Of the socket, so that worker and loop wake each other less often. */
+#define SOCKET_BYTES (512 * 1024)
 
 struct transfer {
 	struct guestd *g;
@@ -31,6 +29,7 @@ struct transfer {
 	struct loop_io io;
 	struct child child;
 	struct loop_timer stuck;
+	uint32_t silent_ms; /* how long the worker may say nothing now */
 	bool child_gone;
 	int child_status;
 
@@ -38,15 +37,25 @@ struct transfer {
 	size_t n_result; /* bytes of it received */
 	bool answered, body_over;
 
-	/* read: one piece on its way to the client */
-	uint8_t in[PIECE];
+	/* one piece of the answer on its way to the client */
+	uint8_t in[FILE_PIECE_MAX];
 	size_t in_at, in_n;
 
-	/* write: one piece on its way to the worker */
-	uint8_t out[sizeof(uint32_t) + PIECE];
+	/* one piece of the request on its way to the worker */
+	uint8_t out[sizeof(uint32_t) + FILE_PIECE_MAX];
 	size_t out_at, out_n;
 	bool committed;
 };
+
+static bool has_input(const struct transfer *t)
+{
+	return t->job.verb == FILE_WRITE || t->job.verb == FILE_UNPACK;
+}
+
+static unsigned *counter(struct guestd *g, enum file_verb verb)
+{
+	return verb == FILE_WATCH ? &g->n_watchers : &g->n_workers;
+}
 
 static void transfer_check_free(struct transfer *t)
 {
@@ -55,7 +64,7 @@ static void transfer_check_free(struct transfer *t)
 	loop_timer_del(&t->stuck);
 	loop_io_del(&t->io);
 	fd_close(t->sock);
-	t->g->n_workers--;
+	(*counter(t->g, t->job.verb))--;
 	free(t);
 }
 
@@ -71,7 +80,7 @@ static void on_stuck(struct loop_timer *timer)
 	struct transfer *t = container_of(timer, struct transfer, stuck);
 
 	/* In the kernel it may not die; its end is reaped whenever it comes,
-	 * and until then it counts against FILES_WORKERS_MAX. */
+	 * and until then it counts. */
 	(void)kill(t->child.pid, SIGKILL);
 	drop_socket(t);
 	if (!t->stream || t->body_over)
@@ -82,7 +91,8 @@ static void on_stuck(struct loop_timer *timer)
 		return;
 	}
 	t->answered = true;
-	reply_error(t->stream, 504, "timeout", NULL, NULL,
+	reply_error(t->stream, 504, "timeout", NULL,
+		    "look at the sandbox's file systems and at its load",
 		    "the guest's file system does not answer");
 }
 
@@ -96,7 +106,7 @@ static void watch(struct transfer *t, unsigned events)
 		loop_timer_del(&t->stuck);
 		return;
 	}
-	loop_timer_set(t->g->loop, &t->stuck, STUCK_MS, on_stuck);
+	loop_timer_set(t->g->loop, &t->stuck, t->silent_ms, on_stuck);
 	if (t->io.loop)
 		(void)loop_io_set(&t->io, events);
 	else
@@ -106,44 +116,97 @@ static void watch(struct transfer *t, unsigned events)
 
 /* ---- answers ---- */
 
-static void answer_error(struct transfer *t, int status, const char *code,
-			 const char *msg)
+static void add_number(struct http_head *head, const char *name,
+		       const char *fmt, uint64_t a, uint64_t b, uint64_t c)
 {
-	t->answered = t->body_over = true;
-	reply_error(t->stream, status, code, "path", NULL, msg);
+	char text[80];
+
+	if (strcmp(fmt, "n") == 0)
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)a);
+	else if (strcmp(fmt, "*") == 0)
+		snprintf(text, sizeof(text), "bytes */%llu",
+			 (unsigned long long)a);
+	else
+		snprintf(text, sizeof(text), "bytes %llu-%llu/%llu",
+			 (unsigned long long)a, (unsigned long long)b,
+			 (unsigned long long)c);
+	http_head_add(head, name, text);
 }
 
-static void answer_write(struct transfer *t)
+static json_t *error_text(const struct file_result *r)
 {
-	json_t *v = json_object();
-	char sum[2 * FILE_SUM_MAX + 1];
+	json_t *error = json_object(), *root = json_object(), *done;
 
-	text_hex(t->result.sum, FILE_SUM_MAX, sum);
-	json_set_take(v, "path",
-		      json_str_lossy(t->job.path, strlen(t->job.path)));
-	json_set_take(v, "size", json_integer((json_int_t)t->result.size));
-	json_set_take(v, "sha256", json_string(sum));
-	t->answered = t->body_over = true;
-	reply_json_take(t->stream, 201, v);
+	json_set_take(error, "code", json_str_lossy(r->code, strlen(r->code)));
+	json_set_take(error, "message", json_str_lossy(r->msg, strlen(r->msg)));
+	json_set_take(error, "cause", json_string("guest"));
+	if (r->field[0])
+		json_set_take(error, "field",
+			      json_str_lossy(r->field, strlen(r->field)));
+	if (r->remedy[0])
+		json_set_take(error, "remedy",
+			      json_str_lossy(r->remedy, strlen(r->remedy)));
+	if (r->counted) {
+		done = json_object();
+		json_set_take(done, "entries",
+			      json_integer((json_int_t)r->entries));
+		json_set_take(done, "bytes",
+			      json_integer((json_int_t)r->bytes));
+		json_set_take(error, "done", done);
+	}
+	json_set_take(root, "error", error);
+	return root;
 }
 
-static void answer_read(struct transfer *t)
+static void answer_error(struct transfer *t)
 {
+	const struct file_result *r = &t->result;
+	json_t *v = error_text(r);
+	owned_str text = json_text(v);
 	struct http_head head;
-	char length[24];
+
+	json_decref(v);
+	t->answered = t->body_over = true;
+	http_head_init(&head);
+	head.status = r->status;
+	http_head_add(&head, "content-type", "application/json");
+	add_number(&head, "content-length", "n", strlen(text), 0, 0);
+	if (r->status == 416)
+		add_number(&head, "content-range", "*", r->size, 0, 0);
+	http_stream_respond(t->stream, &head, !t->head_only);
+	http_head_fini(&head);
+	if (t->head_only)
+		return;
+	(void)http_stream_write(t->stream, text, strlen(text));
+	http_stream_end(t->stream);
+}
+
+static void answer_head(struct transfer *t)
+{
+	const struct file_result *r = &t->result;
+	bool body = r->type[0] && !t->head_only;
+	struct http_head head;
 
 	t->answered = true;
 	http_head_init(&head);
-	head.status = 200;
-	http_head_add(&head, "content-type", "application/octet-stream");
-	if (t->result.has_size) {
-		snprintf(length, sizeof(length), "%llu",
-			 (unsigned long long)t->result.size);
-		http_head_add(&head, "content-length", length);
-	}
-	http_stream_respond(t->stream, &head, !t->head_only);
+	head.status = r->status;
+	if (r->type[0])
+		http_head_add(&head, "content-type", r->type);
+	if (r->type[0] && r->length >= 0)
+		add_number(&head, "content-length", "n", (uint64_t)r->length, 0,
+			   0);
+	if (r->accept_ranges)
+		http_head_add(&head, "accept-ranges", "bytes");
+	if (r->has_range)
+		add_number(&head, "content-range", "-", r->range_from,
+			   r->range_from + (uint64_t)r->length - 1, r->size);
+	if (r->etag[0])
+		http_head_add(&head, "etag", r->etag);
+	if (r->date[0])
+		http_head_add(&head, "last-modified", r->date);
+	http_stream_respond(t->stream, &head, body);
 	http_head_fini(&head);
-	if (t->head_only) {
+	if (!body) {
 		t->body_over = true;
 		drop_socket(t);
 	}
@@ -151,18 +214,22 @@ static void answer_read(struct transfer *t)
 
 static void answer(struct transfer *t)
 {
-	t->result.code[sizeof(t->result.code) - 1] = '\0';
-	t->result.msg[sizeof(t->result.msg) - 1] = '\0';
-	if (t->result.status >= 400)
-		answer_error(t, t->result.status, t->result.code,
-			     t->result.msg);
-	else if (t->job.verb == FILE_WRITE)
-		answer_write(t);
-	else if (t->job.verb == FILE_READ)
-		answer_read(t);
-	else {
-		t->answered = t->body_over = true;
-		http_stream_reply(t->stream, 204, NULL, NULL, 0);
+	struct file_result *r = &t->result;
+
+	/* the worker is ours, but it lives among the guest's files */
+	r->code[sizeof(r->code) - 1] = '\0';
+	r->field[sizeof(r->field) - 1] = '\0';
+	r->msg[sizeof(r->msg) - 1] = '\0';
+	r->remedy[sizeof(r->remedy) - 1] = '\0';
+	if (r->status == 0) {
+		t->silent_ms = r->silent_ms ? r->silent_ms : FILE_STUCK_MS;
+		t->n_result = 0;
+		watch(t, t->io.events);
+	} else if (r->status >= 400) {
+		answer_error(t);
+	} else {
+		t->silent_ms = FILE_STUCK_MS;
+		answer_head(t);
 	}
 }
 
@@ -176,7 +243,7 @@ static void check_over(struct transfer *t)
 	t->body_over = true;
 	if (!t->answered) {
 		t->answered = true;
-		reply_error(t->stream, 500, "internal", NULL, NULL,
+		reply_error(t->stream, 500, "internal", NULL, "repeat it",
 			    "the file worker died");
 	} else if (t->child_status == 0) {
 		http_stream_end(t->stream);
@@ -253,10 +320,10 @@ static bool send_piece(struct transfer *t)
 		size_t have = http_stream_peek(t->stream, &p);
 		uint32_t len;
 
-		if (have == 0 && !http_stream_eof(t->stream))
+		if (t->committed || (have == 0 && !http_stream_eof(t->stream)))
 			return false;
-		if (have > PIECE)
-			have = PIECE;
+		if (have > FILE_PIECE_MAX)
+			have = FILE_PIECE_MAX;
 		len = (uint32_t)have;
 		memcpy(t->out, &len, sizeof(len));
 		if (have > 0)
@@ -305,9 +372,9 @@ static void on_sock(struct loop_io *io, unsigned events)
 	struct transfer *t = container_of(io, struct transfer, io);
 
 	(void)events;
-	loop_timer_set(t->g->loop, &t->stuck, STUCK_MS, on_stuck);
+	loop_timer_set(t->g->loop, &t->stuck, t->silent_ms, on_stuck);
 	run_in(t);
-	if (t->stream && t->job.verb == FILE_WRITE)
+	if (t->stream && has_input(t))
 		run_out(t);
 }
 
@@ -329,7 +396,7 @@ static void on_body(struct http_stream *s)
 {
 	struct transfer *t = http_stream_owner(s);
 
-	if (t->job.verb == FILE_WRITE)
+	if (has_input(t))
 		run_out(t);
 	else
 		discard(t);
@@ -339,7 +406,7 @@ static void on_writable(struct http_stream *s)
 {
 	struct transfer *t = http_stream_owner(s);
 
-	if (t->job.verb == FILE_READ && t->sock >= 0 && !t->body_over) {
+	if (t->answered && t->sock >= 0 && !t->body_over) {
 		watch(t, LOOP_IN);
 		run_in(t);
 	}
@@ -357,17 +424,21 @@ static void on_close(struct http_stream *s, const struct err *e)
 	 * piece is undone. */
 	drop_socket(t);
 	if (!t->child_gone)
-		loop_timer_set(t->g->loop, &t->stuck, STUCK_MS, on_stuck);
+		loop_timer_set(t->g->loop, &t->stuck, FILE_STUCK_MS, on_stuck);
 	transfer_check_free(t);
 }
 
 static int start(struct transfer *t)
 {
+	static const int size = SOCKET_BYTES;
 	int pair[2];
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
+	for (int i = 0; i < 2; i++)
+		(void)setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size,
+				 sizeof(size));
 	pid = children_fork();
 	if (pid == 0) {
 		/* Nothing of guestd's may stay open in a worker that gets
@@ -375,6 +446,8 @@ static int start(struct transfer *t)
 		if (dup3(pair[1], 3, O_CLOEXEC) < 0 && pair[1] != 3)
 			_exit(1);
 		(void)close_range(4, ~0u, 0);
+		/* a client that left is an error of write, not a signal */
+		(void)signal(SIGPIPE, SIG_IGN);
 		_exit(filework_run(&t->job, 3));
 	}
 	fd_close(pair[1]);
@@ -387,74 +460,22 @@ static int start(struct transfer *t)
 	t->io.on_io = on_sock;
 	t->child.is_worker = true;
 	children_add(t->g->children, &t->child, pid, on_child);
-	t->g->n_workers++;
+	(*counter(t->g, t->job.verb))++;
 	return 0;
 }
 
 /* ---- the request ---- */
 
-static bool read_write_options(struct http_stream *s, struct file_job *job)
-{
-	const char *path = http_stream_head(s)->path;
-	owned_str mode = http_query_get(path, "mode");
-	owned_str owner = http_query_get(path, "owner");
-	owned_str parents = http_query_get(path, "parents");
-
-	job->mode = -1;
-	if (mode) {
-		char *end;
-		long v = strtol(mode, &end, 8);
-
-		if (!*mode || strlen(mode) > 5 || *end || v < 0 || v > 07777) {
-			reply_error(s, 400, "invalid_field", "mode", NULL,
-				    "expected octal permissions such as 0644");
-			return false;
-		}
-		job->mode = (int)v;
-	}
-	if (owner && strlen(owner) >= sizeof(job->owner)) {
-		reply_error(s, 400, "invalid_field", "owner", NULL,
-			    "expected user or user:group");
-		return false;
-	}
-	if (owner)
-		snprintf(job->owner, sizeof(job->owner), "%s", owner);
-	job->parents = parents && strcmp(parents, "1") == 0;
-	return true;
-}
-
-static bool read_job(struct http_stream *s, struct file_job *job)
-{
-	const struct http_head *head = http_stream_head(s);
-	owned_str path = http_query_get(head->path, "path");
-
-	if (!path) {
-		reply_error(s, 400, "missing_field", "path", NULL,
-			    "expected ?path= with an absolute path, "
-			    "percent-encoded");
-		return false;
-	}
-	if (filework_path(path, job->path) < 0) {
-		reply_error(s, 400, "bad_path", "path", NULL,
-			    "expected an absolute path of at most 4095 bytes");
-		return false;
-	}
-	if (strcmp(head->method, "PUT") == 0)
-		job->verb = FILE_WRITE;
-	else if (strcmp(head->method, "DELETE") == 0)
-		job->verb = FILE_DELETE;
-	else
-		job->verb = FILE_READ;
-	return job->verb != FILE_WRITE || read_write_options(s, job);
-}
-
-void files_request(struct guestd *g, struct http_stream *s)
+static void request(struct guestd *g, struct http_stream *s,
+		    enum file_verb verb)
 {
 	static const struct http_handler handler = {
 		.on_body = on_body,
 		.on_writable = on_writable,
 		.on_close = on_close,
 	};
+	const unsigned max =
+	    verb == FILE_WATCH ? FILES_WATCHERS_MAX : FILES_WORKERS_MAX;
 	struct transfer *t;
 
 	if (!life_is_running(g->life)) {
@@ -464,18 +485,23 @@ void files_request(struct guestd *g, struct http_stream *s)
 				  "wait until the sandbox runs");
 		return;
 	}
-	if (g->n_workers >= FILES_WORKERS_MAX) {
+	if (*counter(g, verb) >= max) {
 		reply_error(s, 503, "capacity", NULL, "repeat it later",
-			    "too many file requests at once");
+			    verb == FILE_WATCH
+				? "16 folders are watched already"
+				: "32 file requests are at work already");
 		return;
 	}
 	t = xnew(struct transfer);
 	t->g = g;
 	t->sock = -1;
-	if (!read_job(s, &t->job)) {
+	t->silent_ms = FILE_STUCK_MS;
+	if (!files_job_read(s, verb, &t->job)) {
 		free(t);
 		return;
 	}
+	snprintf(t->job.default_user, sizeof(t->job.default_user), "%s",
+		 g->default_user);
 	t->head_only = strcmp(http_stream_head(s)->method, "HEAD") == 0;
 	if (start(t) < 0) {
 		reply_error(s, 503, "capacity", NULL, "repeat it later",
@@ -486,6 +512,41 @@ void files_request(struct guestd *g, struct http_stream *s)
 	t->stream = s;
 	http_stream_handle(s, &handler, t);
 	watch(t, LOOP_IN);
-	if (t->job.verb == FILE_WRITE)
+	if (has_input(t))
 		run_out(t);
+}
+
+bool files_route(struct guestd *g, struct http_stream *s, const char *path)
+{
+	static const struct {
+		const char *path, *method;
+		enum file_verb verb;
+	} calls[] = {
+		{ "/v1/files", "GET", FILE_READ },
+		{ "/v1/files", "HEAD", FILE_READ },
+		{ "/v1/files", "PUT", FILE_WRITE },
+		{ "/v1/files", "DELETE", FILE_DELETE },
+		{ "/v1/files/list", "GET", FILE_LIST },
+		{ "/v1/files/stat", "GET", FILE_STAT },
+		{ "/v1/files/mkdir", "POST", FILE_MKDIR },
+		{ "/v1/files/move", "POST", FILE_MOVE },
+		{ "/v1/archive", "GET", FILE_PACK },
+		{ "/v1/archive", "PUT", FILE_UNPACK },
+		{ "/v1/watch", "GET", FILE_WATCH },
+	};
+	bool known = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		if (strcmp(calls[i].path, path) != 0)
+			continue;
+		known = true;
+		if (strcmp(calls[i].method, http_stream_head(s)->method) != 0)
+			continue;
+		request(g, s, calls[i].verb);
+		return true;
+	}
+	if (known)
+		reply_error(s, 405, "immutable", NULL, NULL,
+			    "this path does not take that method");
+	return known;
 }

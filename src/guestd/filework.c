@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guestd/filework.h"
 
-/* The low-level digest: the EVP interface brings a loader of plug-ins along,
- * which a static program cannot have. */
-#define OPENSSL_SUPPRESS_DEPRECATED
-
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <openssl/sha.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/own.h"
 #include "base/text.h"
-#include "base/user.h"
+#include "guestd/archives.h"
+#include "guestd/list.h"
+#include "guestd/watch.h"
+#include "net/json.h"
 
-#define PIECE_MAX (1u << 20)
+#define BEAT_MS 5000u
 
 int filework_path(const char *text, char ret[FILE_PATH_MAX])
 {
@@ -32,207 +29,138 @@ int filework_path(const char *text, char ret[FILE_PATH_MAX])
 	return 0;
 }
 
-static int report(int sock, const struct file_result *r)
+/* ---- to the parent ---- */
+
+static uint64_t now_ms(void)
 {
-	return write_all(sock, r, sizeof(*r)) < 0 || r->status >= 400;
+	return now_mono_us() / 1000;
 }
 
-/* An errno as an answer. */
-static int refuse(int sock, int errnum, const char *doing)
+int filework_answer(struct file_ctx *c, const struct file_result *r)
 {
-	struct file_result r = { .status = 500 };
-	const char *code = "internal";
+	int n = write_all(c->sock, r, sizeof(*r));
 
-	switch (errnum) {
-	case ENOENT:
-	case ENOTDIR:
-		r.status = 404;
-		code = "not_found";
-		break;
-	case EACCES:
-	case EPERM:
-	case EROFS:
-		r.status = 403;
-		code = "policy_denied";
-		break;
-	case ENOSPC:
-	case EDQUOT:
-		r.status = 507;
-		code = "no_space";
-		break;
-	case EFBIG:
-		r.status = 413;
-		code = "too_large";
-		break;
-	case ENOTEMPTY:
-	case EEXIST:
-	case EBUSY:
-	case ETXTBSY:
-		r.status = 409;
-		code = "wrong_state";
-		break;
-	case EISDIR:
-	case ENAMETOOLONG:
-	case ELOOP:
-	case EINVAL:
-	case ENXIO:
-		r.status = 400;
-		code = "bad_path";
-		break;
-	default:
-		break;
-	}
+	c->gone |= n < 0;
+	return n;
+}
+
+int filework_beat(struct file_ctx *c)
+{
+	static const struct file_result at_work;
+
+	if (c->gone)
+		return -EPIPE;
+	if (c->quiet)
+		return 0;
+	if (now_ms() - c->beat_at_ms < BEAT_MS)
+		return 0;
+	c->beat_at_ms = now_ms();
+	return filework_answer(c, &at_work);
+}
+
+void filework_long(struct file_ctx *c, unsigned ms)
+{
+	const struct file_result r = { .silent_ms = ms };
+
+	(void)filework_answer(c, &r);
+}
+
+int filework_json_take(struct file_ctx *c, int status, void *v)
+{
+	owned_str text = json_text(v);
+	struct file_result r = { .status = status,
+				 .type = "application/json",
+				 .length = (int64_t)strlen(text) };
+
+	json_decref(v);
+	if (filework_answer(c, &r) < 0)
+		return 1;
+	return write_all(c->sock, text, strlen(text)) < 0;
+}
+
+int filework_error(struct file_ctx *c, int status, const char *code,
+		   const char *field, const char *remedy, const char *fmt, ...)
+{
+	struct file_result r = { .status = status };
+	va_list ap;
+
 	snprintf(r.code, sizeof(r.code), "%s", code);
-	snprintf(r.msg, sizeof(r.msg), "%s: %s", doing, strerror(errnum));
-	return report(sock, &r);
+	snprintf(r.field, sizeof(r.field), "%s", field ? field : "");
+	snprintf(r.remedy, sizeof(r.remedy), "%s", remedy ? remedy : "");
+	va_start(ap, fmt);
+	vsnprintf(r.msg, sizeof(r.msg), fmt, ap);
+	va_end(ap);
+	(void)filework_answer(c, &r);
+	return 1;
 }
 
-static int do_read(const struct file_job *job, int sock)
-{
-	struct file_result r = { .status = 200 };
-	/* not blocking: a FIFO would wait for its other end */
-	owned_fd fd =
-	    open(job->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	owned_str text = NULL;
-	uint64_t sent = 0;
-	ssize_t n = 0;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return refuse(sock, errno, "open the file");
-	if (S_ISDIR(st.st_mode))
-		return refuse(sock, EISDIR, "read the file");
-	if (!S_ISREG(st.st_mode))
-		return refuse(sock, ENXIO, "read something that is no file");
-	/* files of /proc and /sys say 0 or a page and mean something else */
-	r.size = (uint64_t)st.st_size;
-	r.has_size = st.st_size > 0 && st.st_blocks > 0;
-	if (report(sock, &r) != 0)
-		return 1;
-	text = malloc(PIECE_MAX);
-	if (!text)
-		return 1;
-	while (!r.has_size || sent < r.size) {
-		size_t want = PIECE_MAX;
-
-		if (r.has_size && r.size - sent < want)
-			want = (size_t)(r.size - sent);
-		n = read(fd, text, want);
-		if (n <= 0)
-			break;
-		if (write_all(sock, text, (size_t)n) < 0)
-			return 1;
-		sent += (uint64_t)n;
-	}
-	/* a file that shrank meanwhile is a cut answer, not a short file */
-	return n < 0 || (r.has_size && sent < r.size);
-}
-
-static int do_delete(const struct file_job *job, int sock)
-{
-	struct file_result r = { .status = 204 };
-
-	if (unlink(job->path) < 0 && (errno != EISDIR || rmdir(job->path) < 0))
-		return refuse(sock, errno, "delete the file");
-	return report(sock, &r);
-}
-
-/* ---- write ---- */
-
-struct write_job {
-	const struct file_job *job;
-	int sock;
-	char target[FILE_PATH_MAX]; /* links resolved */
-	char temp[FILE_PATH_MAX + 32];
-	int fd;
-	uid_t uid;
-	gid_t gid;
-	bool exists, set_owner;
-	mode_t mode;
-	struct file_result r;
-	SHA256_CTX sum;
+struct refusal {
+	int errnum, status;
+	const char *code, *remedy;
 };
 
-static int find_owner(struct write_job *w, struct err *e)
-{
-	char name[140];
-	char *group;
-	gid_t own = 0;
+static const struct refusal refusals[] = {
+	{ ENOENT, 404, "not_found", "check the path, or use parents=1" },
+	{ ENOTDIR, 404, "not_found",
+	  "a part of the path is no folder: check the path" },
+	{ EACCES, 403, "policy_denied",
+	  "change the permissions inside the sandbox" },
+	{ EPERM, 403, "policy_denied",
+	  "change the permissions or attributes inside the sandbox" },
+	{ EROFS, 403, "policy_denied",
+	  "that file system is read-only: use a path on another one" },
+	{ ENOSPC, 507, "no_space",
+	  "delete files, or create the sandbox with more disk_mib" },
+	{ EDQUOT, 507, "no_space",
+	  "delete files, or raise the quota inside the sandbox" },
+	{ EFBIG, 413, "too_large",
+	  "the file system cannot hold a file of that size" },
+	{ ENOTEMPTY, 409, "wrong_state", "use recursive=1" },
+	{ EEXIST, 409, "name_taken", "delete it first, or use another name" },
+	{ EBUSY, 409, "wrong_state", "it is in use, e.g. as a mount point" },
+	{ ETXTBSY, 409, "wrong_state", "a program runs from it" },
+	{ EISDIR, 409, "wrong_state",
+	  "that is a folder: use files/list or archive, or name a file" },
+	{ ENXIO, 409, "wrong_state",
+	  "devices, sockets and FIFOs are not opened: use a program in the "
+	  "sandbox" },
+	{ ENAMETOOLONG, 400, "bad_path",
+	  "a name holds at most 255 bytes, a path 4,096" },
+	{ ELOOP, 400, "bad_path", "symbolic links point at each other" },
+	{ EINVAL, 400, "bad_path", "check the path" },
+	{ EILSEQ, 400, "bad_path", "the file system refuses such a name" },
+	{ EMFILE, 503, "capacity", "repeat it later" },
+	{ ENFILE, 503, "capacity", "repeat it later" },
+	{ ENOMEM, 503, "capacity", "the sandbox is short of memory" },
+};
 
-	if (!w->job->owner[0])
-		return 0;
-	snprintf(name, sizeof(name), "%s", w->job->owner);
-	group = strchr(name, ':');
-	if (group)
-		*group++ = '\0';
-	if (user_lookup(name, &w->uid, &own, e) < 0)
-		return e->code;
-	w->gid = own;
-	if (group && group_lookup(group, &w->gid, e) < 0)
-		return e->code;
-	w->set_owner = true;
-	return 0;
+void filework_errno_result(struct file_result *r, int errnum, const char *field,
+			   const char *doing, const char *what)
+{
+	const struct refusal *f = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+		if (refusals[i].errnum == errnum)
+			f = &refusals[i];
+	*r = (struct file_result){ .status = f ? f->status : 500 };
+	snprintf(r->code, sizeof(r->code), "%s", f ? f->code : "internal");
+	snprintf(r->field, sizeof(r->field), "%s", field ? field : "");
+	snprintf(r->remedy, sizeof(r->remedy), "%s", f ? f->remedy : "");
+	snprintf(r->msg, sizeof(r->msg), "%s \"%.200s%s\": %s", doing, what,
+		 strlen(what) > 200 ? "..." : "", strerror(errnum));
 }
 
-static int make_parents(const struct write_job *w)
+int filework_refuse(struct file_ctx *c, int errnum, const char *field,
+		    const char *doing, const char *what)
 {
-	char path[FILE_PATH_MAX];
-	char *slash;
+	struct file_result r;
 
-	snprintf(path, sizeof(path), "%s", w->job->path);
-	for (slash = strchr(path + 1, '/'); slash;
-	     slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdir(path, 0755) == 0) {
-			if (w->set_owner && lchown(path, w->uid, w->gid) < 0)
-				return -errno;
-		} else if (errno != EEXIST) {
-			return -errno;
-		}
-		*slash = '/';
-	}
-	return 0;
+	filework_errno_result(&r, errnum, field, doing, what);
+	(void)filework_answer(c, &r);
+	return 1;
 }
 
-/* Where the bytes go: beside the file that the path means in the end. */
-static int open_temp(struct write_job *w)
-{
-	char *slash;
-	struct stat st;
-	owned_str real = NULL;
-
-	if (w->job->parents) {
-		int r = make_parents(w);
-
-		if (r < 0)
-			return r;
-	}
-	real = realpath(w->job->path, NULL);
-	if (!real && errno != ENOENT)
-		return -errno;
-	snprintf(w->target, sizeof(w->target), "%s",
-		 real ? real : w->job->path);
-	if (stat(w->target, &st) == 0) {
-		if (S_ISDIR(st.st_mode))
-			return -EISDIR;
-		if (!S_ISREG(st.st_mode))
-			return -ENXIO;
-		w->exists = true;
-		w->mode = st.st_mode & 07777;
-		if (!w->set_owner) {
-			w->set_owner = true;
-			w->uid = st.st_uid;
-			w->gid = st.st_gid;
-		}
-	}
-	slash = strrchr(w->target, '/');
-	if (slash[1] == '\0')
-		return -EISDIR;
-	snprintf(w->temp, sizeof(w->temp), "%.*s/.caisson-XXXXXX",
-		 (int)(slash - w->target), w->target);
-	w->fd = mkostemp(w->temp, O_CLOEXEC);
-	return w->fd < 0 ? -errno : 0;
-}
+/* ---- from the parent ---- */
 
 static bool read_whole(int sock, void *to, size_t n)
 {
@@ -241,6 +169,8 @@ static bool read_whole(int sock, void *to, size_t n)
 	while (n > 0) {
 		ssize_t r = read(sock, p, n);
 
+		if (r < 0 && errno == EINTR)
+			continue;
 		if (r <= 0)
 			return false;
 		p += r;
@@ -249,94 +179,52 @@ static bool read_whole(int sock, void *to, size_t n)
 	return true;
 }
 
-/* 1 = complete, 0 = the parent gave up, or -errno. */
-static int receive(struct write_job *w)
+ssize_t filework_piece(struct file_ctx *c, void *to, size_t size)
 {
-	static char text[65536];
 	uint32_t n;
 
-	(void)SHA256_Init(&w->sum);
-	for (;;) {
-		if (!read_whole(w->sock, &n, sizeof(n)) || n > sizeof(text))
-			return 0;
-		if (n == 0)
-			return 1;
-		if (!read_whole(w->sock, text, n))
-			return 0;
-		if (write_all(w->fd, text, n) < 0)
-			return -errno;
-		(void)SHA256_Update(&w->sum, text, n);
-		w->r.size += n;
+	if (!read_whole(c->sock, &n, sizeof(n)) || n > size ||
+	    (n > 0 && !read_whole(c->sock, to, n))) {
+		c->gone = true;
+		return -ECANCELED;
 	}
+	return (ssize_t)n;
 }
 
-static int publish(struct write_job *w)
+void filework_settle(const struct stat *st)
 {
-	char *slash;
-	owned_fd dir = -1;
+	static const struct timespec ms = { 0, 1000000 };
+	struct timespec now;
 
-	if (w->set_owner && fchown(w->fd, w->uid, w->gid) < 0)
-		return -errno;
-	if (fchmod(w->fd, w->mode) < 0 || fsync(w->fd) < 0 ||
-	    rename(w->temp, w->target) < 0)
-		return -errno;
-	w->temp[0] = '\0';
-	slash = strrchr(w->target, '/');
-	*slash = '\0';
-	dir = open(*w->target ? w->target : "/",
-		   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* the name, too, must survive a crash */
-	if (dir >= 0)
-		(void)fsync(dir);
-	return 0;
-}
-
-static int do_write(const struct file_job *job, int sock)
-{
-	static struct write_job w;
-	struct err e = { 0 };
-	int r;
-
-	w.job = job;
-	w.sock = sock;
-	w.fd = -1;
-	w.mode = 0644;
-	w.r.status = 201;
-	if (find_owner(&w, &e) < 0) {
-		w.r.status = 400;
-		snprintf(w.r.code, sizeof(w.r.code), "invalid_field");
-		snprintf(w.r.msg, sizeof(w.r.msg), "owner: %.280s", e.msg);
-		return report(sock, &w.r);
+	/* a clock that was set back must not hold us up: 40 ms at most */
+	for (int i = 0; i < 40; i++) {
+		(void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+		if (now.tv_sec > st->st_ctim.tv_sec ||
+		    (now.tv_sec == st->st_ctim.tv_sec &&
+		     now.tv_nsec > st->st_ctim.tv_nsec))
+			return;
+		(void)nanosleep(&ms, NULL);
 	}
-	r = open_temp(&w);
-	if (r < 0)
-		return refuse(sock, -r, "write the file");
-	if (job->mode >= 0)
-		w.mode = (mode_t)job->mode;
-	r = receive(&w);
-	if (r > 0)
-		r = publish(&w);
-	else if (r == 0)
-		r = -ECANCELED;
-	(void)close(w.fd);
-	if (w.temp[0])
-		(void)unlink(w.temp);
-	if (r < 0)
-		return refuse(sock, -r, "write the file");
-	(void)SHA256_Final(w.r.sum, &w.sum);
-	w.r.created = !w.exists;
-	return report(sock, &w.r);
 }
 
 int filework_run(const struct file_job *job, int sock)
 {
-	switch (job->verb) {
-	case FILE_READ:
-		return do_read(job, sock);
-	case FILE_WRITE:
-		return do_write(job, sock);
-	case FILE_DELETE:
-		return do_delete(job, sock);
-	}
-	return 1;
+	struct file_ctx c = { .job = job, .sock = sock };
+	static int (*const verbs[])(struct file_ctx *) = {
+		[FILE_READ] = filework_read,
+		[FILE_WRITE] = filework_write,
+		[FILE_DELETE] = filework_delete,
+		[FILE_LIST] = list_run,
+		[FILE_STAT] = list_stat_run,
+		[FILE_MKDIR] = filework_mkdir,
+		[FILE_MOVE] = filework_move,
+		[FILE_PACK] = archive_pack_run,
+		[FILE_UNPACK] = archive_unpack_run,
+		[FILE_WATCH] = watch_run,
+	};
+
+	c.beat_at_ms = now_ms();
+	/* as a program of the sandbox would */
+	(void)umask(022);
+	return verbs[job->verb](&c);
 }

@@ -57,6 +57,7 @@ struct guestd {
 	struct life *life;
 	struct execs *execs;
 	unsigned n_workers; /* forked file workers alive */
+	unsigned n_watchers, n_tunnels;
 };
 
 void held_init(struct held *h); /* everything -1 */

@@ -12,6 +12,7 @@
 #include "guestd/metrics.h"
 #include "guestd/port.h"
 #include "guestd/reply.h"
+#include "guestd/tunnel.h"
 
 #define CONTROL_BODY_MAX 16384u
 
@@ -154,12 +155,6 @@ static void one_exec(struct guestd *g, struct http_stream *s, const char *rest)
 		reply_not_found(s, "call of an exec", verb);
 }
 
-static bool is_file_method(struct http_stream *s)
-{
-	return is_method(s, "GET") || is_method(s, "HEAD") ||
-	       is_method(s, "PUT") || is_method(s, "DELETE");
-}
-
 void service_request(struct http_conn *c, struct http_stream *s)
 {
 	struct guestd *g = port_owner(http_conn_owner(c));
@@ -176,11 +171,13 @@ void service_request(struct http_conn *c, struct http_stream *s)
 		exec_api_list(g, s);
 	else if (strncmp(path, "/v1/execs/", 10) == 0 && path[10])
 		one_exec(g, s, path + 10);
-	else if (strcmp(path, "/v1/files") == 0 && is_file_method(s))
-		files_request(g, s);
+	else if (files_route(g, s, path))
+		return;
+	else if (strcmp(path, "/v1/tunnel") == 0 && is_method(s, "POST"))
+		tunnel_request(g, s);
 	else if (strcmp(path, "/v1/metrics") == 0 && is_method(s, "GET"))
 		guest_metrics(g, s);
-	else if (!strcmp(path, "/v1/execs") || !strcmp(path, "/v1/files") ||
+	else if (!strcmp(path, "/v1/execs") || !strcmp(path, "/v1/tunnel") ||
 		 !strcmp(path, "/v1/metrics"))
 		method_not_allowed(s);
 	else

@@ -30,9 +30,14 @@ static int file_call(const char *method, const char *name, const char *query,
 	return p.status;
 }
 
+/* 201: it is new; 200: it was there. */
 static void put(const char *name, const char *text)
 {
-	T_INT(file_call("PUT", name, "", text, strlen(text)), 201);
+	owned_str path = xasprintf("%s/%s", test_tmpdir(), name);
+	bool there = access(path, F_OK) == 0;
+
+	T_INT(file_call("PUT", name, "", text, strlen(text)),
+	      there ? 200 : 201);
 	rig_reply_fini(&p);
 }
 
@@ -159,10 +164,10 @@ TEST(owner_that_is_unknown)
 TEST(folder_is_no_file)
 {
 	guest_up(&r);
-	T_INT(file_call("GET", "", "", NULL, 0), 400);
-	T_STR(error_code(&p), "bad_path");
+	T_INT(file_call("GET", "", "", NULL, 0), 409);
+	T_STR(error_code(&p), "wrong_state");
 	rig_reply_fini(&p);
-	T_INT(file_call("PUT", "", "", "x", 1), 400);
+	T_INT(file_call("PUT", "", "", "x", 1), 409);
 	rig_reply_fini(&p);
 	rig_fini(&r);
 }
@@ -173,7 +178,7 @@ TEST(fifo_does_not_hang)
 
 	T_INT(mkfifo(path, 0600), 0);
 	guest_up(&r);
-	T_INT(file_call("GET", "fifo", "", NULL, 0), 400);
+	T_INT(file_call("GET", "fifo", "", NULL, 0), 409);
 	rig_reply_fini(&p);
 	rig_fini(&r);
 }
