@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -77,10 +78,15 @@ static void write_text(const char *path, const char *text, unsigned mode)
 
 static int spawn_sleeper(int *ret_pidfd)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 
 	T_TRUE(pid >= 0);
 	if (pid == 0) {
+		/* A test that fails leaves without ending us; whoever reads its
+		 * output would wait for ours. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		if (getppid() != parent)
+			_exit(0);
 		/* Nobody's connection may live on in here. */
 		close_range(3, ~0u, 0);
 		for (;;)
