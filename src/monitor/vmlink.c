@@ -112,14 +112,40 @@ struct console *vmlink_console(const struct vmlink *v)
 	return v->console;
 }
 
+enum mon_reason vmlink_panic(const char *tail)
+{
+	static const char *const oom[] = { "Out of memory",
+					   "System is deadlocked on memory",
+					   "out of memory" };
+	const char *at = strstr(tail, "Kernel panic");
+	size_t n;
+
+	if (!at)
+		return MON_REASON_NONE;
+	n = strcspn(at, "\n");
+	for (size_t i = 0; i < ARRAY_SIZE(oom); i++)
+		if (memmem(at, n, oom[i], strlen(oom[i])))
+			return MON_REASON_GUEST_OOM;
+	return MON_REASON_GUEST_PANIC;
+}
+
 /* A kernel that panics with panic=-1 resets the machine; QMP shows the reset
  * alone. Only the guest's own record hangs on this text. */
-static bool has_panicked(const struct vmlink *v)
+static void guest_stopped(struct vmlink *v, enum mon_reason known)
 {
 	char text[VMLINK_TAIL + 1];
+	enum mon_reason r;
 
 	vmlink_tail(v, text, sizeof(text));
-	return strstr(text, "Kernel panic") != NULL;
+	r = vmlink_panic(text);
+	if (r == MON_REASON_NONE)
+		r = known;
+	if (r == MON_REASON_GUEST_OOM)
+		gone(v, r, "the guest's kernel panicked: out of memory");
+	else if (r == MON_REASON_GUEST_PANIC)
+		gone(v, r, "the guest's kernel panicked");
+	else
+		gone(v, r, "the guest switched itself off");
 }
 
 /* ---- QMP ---- */
@@ -215,17 +241,12 @@ static void on_event(struct qmp *q, const char *name, json_t *data)
 		if (s)
 			v->ops->on_migration(v->owner, s);
 	} else if (strcmp(name, "GUEST_PANICKED") == 0) {
-		gone(v, MON_REASON_GUEST_PANIC, "the guest's kernel panicked");
+		guest_stopped(v, MON_REASON_GUEST_PANIC);
 	} else if (strcmp(name, "SHUTDOWN") == 0) {
 		s = json_string_value(json_object_get(data, "reason"));
 		if (s && strncmp(s, "host", 4) == 0)
 			return; /* our own quit */
-		if (has_panicked(v))
-			gone(v, MON_REASON_GUEST_PANIC,
-			     "the guest's kernel panicked");
-		else
-			gone(v, MON_REASON_GUEST_SHUTDOWN,
-			     "the guest switched itself off");
+		guest_stopped(v, MON_REASON_GUEST_SHUTDOWN);
 	} else if (strcmp(name, "BLOCK_IO_ERROR") == 0) {
 		s = json_string_value(json_object_get(data, "action"));
 		if (s && strcmp(s, "stop") == 0)

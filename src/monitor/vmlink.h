@@ -51,4 +51,7 @@ bool vmlink_is_ready(const struct vmlink *v);
 void vmlink_cork(struct vmlink *v);
 /* The console's last bytes, printable: at most n - 1 and a NUL. */
 void vmlink_tail(const struct vmlink *v, char *ret, size_t n);
+/* The words of a console's tail: MON_REASON_GUEST_PANIC, _GUEST_OOM, or
+ * MON_REASON_NONE. Pure. */
+enum mon_reason vmlink_panic(const char *tail);
 struct console *vmlink_console(const struct vmlink *v);

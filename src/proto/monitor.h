@@ -68,6 +68,7 @@ enum mon_reason {
 	MON_REASON_GUEST_SHUTDOWN, /* the guest switched itself off */
 	MON_REASON_GUEST_LOST,	   /* guestd does not answer */
 	MON_REASON_VMM_ERROR,	   /* internal-error, io-error */
+	MON_REASON_GUEST_OOM,	   /* its kernel panicked for lack of memory */
 	MON_REASON_MAX_,
 };
 

@@ -20,7 +20,7 @@ void events_fini(struct events *ev)
 }
 
 void events_push(struct events *ev, const char *sandbox, uint64_t generation,
-		 const char *reason, const char *detail)
+		 const char *reason, const char *detail, const struct usage *u)
 {
 	struct event *e = &ev->ring[ev->next % EVENTS_RING];
 	struct list now;
@@ -29,6 +29,7 @@ void events_push(struct events *ev, const char *sandbox, uint64_t generation,
 	e->at_ms = now_unix_ms();
 	e->generation = generation;
 	e->reason = reason;
+	e->usage = u ? *u : (struct usage){ 0 };
 	snprintf(e->sandbox, sizeof(e->sandbox), "%s", sandbox);
 	snprintf(e->detail, sizeof(e->detail), "%s", detail);
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "sandboxd/usage.h"
 
 #define EVENTS_RING 4096u
 
@@ -21,6 +22,7 @@ struct event {
 	uint64_t generation;
 	const char *reason; /* a constant */
 	char detail[192];
+	struct usage usage; /* the last that is known */
 };
 
 struct events_waiter {
@@ -37,7 +39,7 @@ struct events {
 void events_init(struct events *ev);
 void events_fini(struct events *ev);
 void events_push(struct events *ev, const char *sandbox, uint64_t generation,
-		 const char *reason, const char *detail);
+		 const char *reason, const char *detail, const struct usage *u);
 /* Is `after` a place from which nothing is missing? */
 bool events_known(const struct events *ev, uint64_t after);
 /* The event behind `after`, or NULL. Only if events_known(). */

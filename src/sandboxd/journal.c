@@ -30,7 +30,6 @@ void journal_seal(struct journal *j)
 {
 	j->magic = JOURNAL_MAGIC;
 	j->version = JOURNAL_VERSION;
-	j->pad = 0;
 	j->crc = crc32c(j, offsetof(struct journal, crc));
 }
 
@@ -64,7 +63,7 @@ int journal_decode(const void *p, size_t n, struct journal *ret)
 	    j.crc != crc32c(&j, offsetof(struct journal, crc)))
 		return -EBADMSG;
 	if (j.slot >= NODED_SLOTS_MAX || j.step == JOURNAL_NONE ||
-	    j.step >= JOURNAL_STEP_MAX_ || j.kvm > 1 || j.pad != 0)
+	    j.step >= JOURNAL_STEP_MAX_ || j.kvm > 1)
 		return -EBADMSG;
 	if (!is_text(j.sandbox, sizeof(j.sandbox)) ||
 	    !id_valid(j.sandbox, "sb", 20) ||

@@ -34,10 +34,10 @@ struct journal {
 	uint32_t vcpus, memory_mib, disk_mib, kvm;
 	char sandbox[32], operation[32], vm[32];
 	char hostname[64];
-	char release[72]; /* hex */
-	char spec[72];	  /* hex of the spec's digest */
-	uint32_t pad;
-	uint32_t crc; /* CRC-32C of everything before */
+	char release[72];     /* hex */
+	char spec[72];	      /* hex of the spec's digest */
+	uint32_t cpu_base_ms; /* used before it was this sandbox's */
+	uint32_t crc;	      /* CRC-32C of everything before */
 };
 
 /* Fill in magic, version and crc. */

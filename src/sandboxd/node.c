@@ -286,6 +286,7 @@ struct node *node_new(struct loop *l, const struct node_conf *conf,
 	random_id(n->incarnation, 20);
 	list_init(&n->vms);
 	events_init(&n->events);
+	samples_init(&n->samples);
 	sandboxes_init(n);
 	stats_init();
 	n->engine =
@@ -321,6 +322,7 @@ struct node *node_free(struct node *n)
 	n->noded = peer_free(n->noded);
 	n->storaged = peer_free(n->storaged);
 	events_fini(&n->events);
+	samples_fini(&n->samples);
 	fd_close(n->journal_fd);
 	free(n);
 	return NULL;

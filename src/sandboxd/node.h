@@ -19,6 +19,7 @@
 #include "base/map.h"
 #include "sandboxd/events.h"
 #include "sandboxd/peer.h"
+#include "sandboxd/samples.h"
 #include "sandboxd/slots.h"
 
 struct adopt;
@@ -66,6 +67,7 @@ struct node {
 	uint32_t memory_warm_mib; /* of warm VMs, given up when needed */
 	uint32_t starting;	  /* creates in flight */
 	struct events events;
+	struct samples samples;
 
 	struct adopt *adopt;
 	bool ready; /* re-adoption is over; commands are served */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/restore.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/own.h"
@@ -86,6 +87,10 @@ static void on_layer(struct call *c, const struct answer *a)
 
 static void on_overlay(struct call *c, const struct answer *a)
 {
+	struct restore *r = container_of(c, struct restore, opens[F_OVERLAY]);
+
+	if (!a->e && a->n_fds == 1) /* what it holds is read from it */
+		r->vm->source.disk_fd = fcntl(a->fds[0], F_DUPFD_CLOEXEC, 3);
 	on_open(c, a, F_OVERLAY);
 }
 
@@ -93,6 +98,7 @@ static void drop_overlay(struct vm *v)
 {
 	struct st_req req = { .hdr.op = ST_OVERLAY_DROP };
 
+	v->source.disk_fd = fd_close(v->source.disk_fd);
 	memcpy(req.name, v->id, sizeof(v->id));
 	peer_send(v->node->storaged, &req, sizeof(req), NULL, 0);
 }

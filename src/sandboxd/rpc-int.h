@@ -32,4 +32,6 @@ json_t *json_node(struct node *n);
 json_t *json_sandboxes(struct node *n);
 json_t *json_running(const struct sandbox *s);
 json_t *json_events(struct node *n, uint64_t after, bool is_known);
+json_t *json_samples(struct node *n, uint64_t after, bool is_known);
+json_t *json_usage(const struct usage *u);
 json_t *json_prepare(const struct prepare *p);

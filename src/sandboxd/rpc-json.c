@@ -13,7 +13,8 @@
 #include "sandboxd/vm.h"
 #include "sandboxd/waiting.h"
 
-#define EVENTS_AT_ONCE 512u
+#define EVENTS_AT_ONCE	512u
+#define SAMPLES_AT_ONCE 1024u
 
 void reply_json(struct req *q, int status, json_t *body_take)
 {
@@ -145,20 +146,83 @@ json_t *json_running(const struct sandbox *s)
 	return o;
 }
 
+/* Add the numbers of u; what was never known is null. */
+static void put_usage(json_t *o, const struct usage *u)
+{
+	json_set_take(o, "cpu_ms", json_integer((json_int_t)u->cpu_ms));
+	json_set_take(o, "memory_bytes",
+		      json_integer((json_int_t)u->memory_bytes));
+	json_set_take(o, "disk_bytes",
+		      u->has_disk ? json_integer((json_int_t)u->disk_bytes)
+				  : json_null());
+	json_set_take(o, "net_rx_bytes",
+		      json_integer((json_int_t)u->net_rx_bytes));
+	json_set_take(o, "net_tx_bytes",
+		      json_integer((json_int_t)u->net_tx_bytes));
+}
+
+static void put_at(json_t *o, int64_t at_ms)
+{
+	char at[25];
+
+	text_rfc3339(at_ms, at);
+	json_set_take(o, "at", json_string(at));
+}
+
+json_t *json_usage(const struct usage *u)
+{
+	json_t *o = json_object();
+
+	put_at(o, u->at_ms);
+	put_usage(o, u);
+	return o;
+}
+
+static json_t *json_sample(const struct sample *s)
+{
+	json_t *o = json_object();
+
+	json_set_take(o, "seq", json_integer((json_int_t)s->seq));
+	put_at(o, s->usage.at_ms);
+	json_set_take(o, "sandbox", json_string(s->sandbox));
+	put_usage(o, &s->usage);
+	return o;
+}
+
+json_t *json_samples(struct node *n, uint64_t after, bool is_known)
+{
+	json_t *o = json_object(), *items = json_array();
+	const struct sample *s;
+	uint64_t next = is_known ? after : n->samples.next - 1;
+
+	for (unsigned i = 0; is_known && i < SAMPLES_AT_ONCE; i++) {
+		s = samples_next(&n->samples, next);
+		if (!s)
+			break;
+		json_array_append_new(items, json_sample(s));
+		next = s->seq;
+	}
+	json_set_take(o, "incarnation", json_string(n->incarnation));
+	json_set_take(o, "next", json_integer((json_int_t)next));
+	json_set_take(o, "resync", json_boolean(!is_known));
+	json_set_take(o, "items", items);
+	return o;
+}
+
 static json_t *json_event(const struct event *e)
 {
 	json_t *o = json_object();
-	char at[25];
 
-	text_rfc3339(e->at_ms, at);
 	json_set_take(o, "seq", json_integer((json_int_t)e->seq));
-	json_set_take(o, "at", json_string(at));
+	put_at(o, e->at_ms);
 	json_set_take(o, "type", json_string("sandbox.gone"));
 	json_set_take(o, "sandbox", json_string(e->sandbox));
 	json_set_take(o, "generation", json_integer((json_int_t)e->generation));
 	json_set_take(o, "reason", json_string(e->reason));
 	json_set_take(o, "detail",
 		      json_str_lossy(e->detail, strlen(e->detail)));
+	if (e->usage.is_known)
+		json_set_take(o, "last_usage", json_usage(&e->usage));
 	return o;
 }
 

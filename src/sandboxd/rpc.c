@@ -169,6 +169,7 @@ static void run_ensure(struct req *q, const void *body, size_t n)
 static void on_ended(struct waiter *w, const struct fault *f)
 {
 	struct req *q = container_of(w, struct req, w);
+	const struct usage *u;
 	json_t *o;
 
 	loop_timer_del(&q->timer);
@@ -176,8 +177,11 @@ static void on_ended(struct waiter *w, const struct fault *f)
 		reply_fault(q, f);
 		return;
 	}
+	u = sandbox_last_usage(q->node, q->id);
 	o = json_object();
 	json_set_take(o, "observed", json_string("ended"));
+	if (u)
+		json_set_take(o, "last_usage", json_usage(u));
 	reply_json(q, 200, o);
 }
 
@@ -240,22 +244,34 @@ static void on_events_late(struct loop_timer *t)
 	reply_events(q);
 }
 
-static void run_events(struct req *q, const void *body, size_t n)
+/* ?after=SEQ&incarnation=I; is the place one of this incarnation? */
+static bool take_after(struct req *q, bool *ret_is_ours)
 {
 	const char *path = http_stream_head(q->s)->path;
 	owned_str after = http_query_get(path, "after");
 	owned_str incarnation = http_query_get(path, "incarnation");
-	uint64_t wait = wait_ms(q);
 	int64_t v = 0;
+
+	if (after && !text_int(after, 0, INT64_MAX, &v)) {
+		reply_refuse(q, FAULT_INVALID, "after: expected a number");
+		return false;
+	}
+	q->after = (uint64_t)v;
+	*ret_is_ours =
+	    !incarnation || strcmp(incarnation, q->node->incarnation) == 0;
+	return true;
+}
+
+static void run_events(struct req *q, const void *body, size_t n)
+{
+	uint64_t wait = wait_ms(q);
+	bool is_ours;
 
 	(void)body;
 	(void)n;
-	if (after && !text_int(after, 0, INT64_MAX, &v)) {
-		reply_refuse(q, FAULT_INVALID, "after: expected a number");
+	if (!take_after(q, &is_ours))
 		return;
-	}
-	q->after = (uint64_t)v;
-	if (incarnation && strcmp(incarnation, q->node->incarnation) != 0) {
+	if (!is_ours) {
 		reply_json(q, 200, json_events(q->node, q->after, false));
 		return;
 	}
@@ -266,6 +282,20 @@ static void run_events(struct req *q, const void *body, size_t n)
 	}
 	loop_timer_set(q->node->loop, &q->timer, wait, on_events_late);
 	events_wait(&q->node->events, &q->ew, on_event);
+}
+
+static void run_samples(struct req *q, const void *body, size_t n)
+{
+	bool is_ours;
+
+	(void)body;
+	(void)n;
+	if (take_after(q, &is_ours))
+		reply_json(
+		    q, 200,
+		    json_samples(
+			q->node, q->after,
+			is_ours && samples_known(&q->node->samples, q->after)));
 }
 
 static void run_prepare(struct req *q, const void *body, size_t n)
@@ -354,6 +384,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/node", NULL, run_node },
 	{ "GET", "/v1/sandboxes", NULL, run_list },
 	{ "GET", "/v1/events", NULL, run_events },
+	{ "GET", "/v1/samples", NULL, run_samples },
 	{ "GET", "/v1/metrics", NULL, run_metrics },
 	{ "POST", "/v1/sandboxes/", "/ensure", run_ensure },
 	{ "POST", "/v1/sandboxes/", "/end", run_end },

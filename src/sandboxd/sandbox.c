@@ -10,6 +10,7 @@
 #include "sandboxd/engine.h"
 #include "sandboxd/node.h"
 #include "sandboxd/stats.h"
+#include "sandboxd/vm.h"
 
 #define TOMB_EXTRA_MS 60000u
 #define TOMBS_MAX     65536u
@@ -156,6 +157,50 @@ static void note(const struct sandbox *s, const char *event, const char *what)
 	log_set_trace(NULL);
 }
 
+/* ---- what it uses ---- */
+
+static void take_sample(struct sandbox *s)
+{
+	if (!s->vm)
+		return;
+	s->vm->source.pid = s->vm->vmm_alive ? s->vm->vmm.pid : 0;
+	usage_read(&s->vm->source, &s->usage);
+}
+
+/* Each sandbox has its own beat, so that a full node does not read thousands
+ * of files at once. */
+static void on_sample(struct loop_timer *t)
+{
+	struct sandbox *s = container_of(t, struct sandbox, sample);
+
+	take_sample(s);
+	samples_push(&s->node->samples, s->id, &s->usage);
+	loop_timer_set(s->node->loop, t, samples_every_ms, on_sample);
+}
+
+static void start_sampling(struct sandbox *s, uint64_t first_ms)
+{
+	if (s->node->engine->is_virtual)
+		loop_timer_set(s->node->loop, &s->sample, first_ms, on_sample);
+}
+
+/* The last one is exact where the VMM, or its cgroup, is still there. */
+static void stop_sampling(struct sandbox *s)
+{
+	if (!s->sample.loop)
+		return;
+	loop_timer_del(&s->sample);
+	take_sample(s);
+	samples_push(&s->node->samples, s->id, &s->usage);
+}
+
+const struct usage *sandbox_last_usage(struct node *n, const char *id)
+{
+	struct tomb *t = tomb_get(n, id);
+
+	return t && t->usage.is_known ? &t->usage : NULL;
+}
+
 /* ---- ensure ---- */
 
 static void ensure_existing(struct sandbox *s, const struct command *cmd,
@@ -240,6 +285,7 @@ void sandbox_started(struct sandbox *s)
 
 	CHECK(s->state == SANDBOX_STARTING);
 	s->state = SANDBOX_RUNNING;
+	start_sampling(s, samples_every_ms);
 	stats_create(STATS_CREATE_OK);
 	stats_timings(s->timings_us);
 	snprintf(what, sizeof(what), "total_us=%llu",
@@ -260,6 +306,7 @@ static void on_grace(struct loop_timer *t)
 static void tear_down(struct sandbox *s)
 {
 	CHECK(s->state != SANDBOX_ENDING);
+	stop_sampling(s);
 	s->state = SANDBOX_ENDING;
 	s->node->engine->end(s);
 }
@@ -285,7 +332,9 @@ void sandbox_gone(struct sandbox *s, const char *reason, const char *detail)
 	s->reason = reason;
 	stats_gone();
 	note(s, "sandbox_gone", reason);
-	events_push(&s->node->events, s->id, s->generation, reason, detail);
+	stop_sampling(s);
+	events_push(&s->node->events, s->id, s->generation, reason, detail,
+		    &s->usage);
 	tear_down(s);
 }
 
@@ -301,6 +350,8 @@ void sandbox_torn(struct sandbox *s)
 	note(s, "sandbox_ended", s->reason);
 	t = tomb_set(n, s->id, s->generation, s->fence, s->tomb_ms, s->reason);
 	t->is_failed = is_failed;
+	if (s->usage.is_known)
+		t->usage = s->usage;
 
 	list_init(&ensures);
 	list_init(&ends);
@@ -396,6 +447,7 @@ struct sandbox *sandbox_adopt(struct node *n, const struct journal *j)
 	snprintf(s->spec.digest, sizeof(s->spec.digest), "%s", j->spec);
 	s->memory_mib = j->memory_mib;
 	n->memory_used_mib += j->memory_mib + NODE_VM_EXTRA_MIB;
+	start_sampling(s, samples_every_ms);
 	return s;
 }
 
@@ -407,7 +459,8 @@ void sandbox_lost(struct node *n, const struct journal *j, const char *reason,
 	stats_gone();
 	tomb_set(n, j->sandbox, j->generation, j->fence,
 		 loop_now_ms(n->loop) + TOMB_EXTRA_MS, reason);
-	events_push(&n->events, j->sandbox, j->generation, reason, detail);
+	events_push(&n->events, j->sandbox, j->generation, reason, detail,
+		    NULL);
 }
 
 void sandboxes_init(struct node *n)
@@ -426,6 +479,7 @@ void sandboxes_fini(struct node *n)
 		struct sandbox *s = value;
 
 		loop_timer_del(&s->grace);
+		loop_timer_del(&s->sample);
 		n->engine->forget(s);
 		map_del(n->sandboxes, s->id);
 		free(s);

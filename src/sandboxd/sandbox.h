@@ -19,6 +19,7 @@
 #include "sandboxd/fault.h"
 #include "sandboxd/journal.h"
 #include "sandboxd/spec.h"
+#include "sandboxd/usage.h"
 
 struct node;
 struct start;
@@ -74,6 +75,8 @@ struct sandbox {
 	const char *reason; /* why it ended */
 	struct list ensures, ends;
 	struct loop_timer grace;
+	struct usage usage;
+	struct loop_timer sample; /* while it runs, and has a VM */
 };
 
 struct tomb {
@@ -82,6 +85,7 @@ struct tomb {
 	uint64_t generation, fence, until_ms;
 	bool is_failed; /* never ran: the same command may try again */
 	char reason[32];
+	struct usage usage;
 };
 
 /* Commands. on_done comes once, perhaps from within. trace may be NULL. */
@@ -91,6 +95,8 @@ void sandbox_ensure(struct node *n, const char *id, const struct command *cmd,
 void sandbox_end(struct node *n, const char *id, const struct command *cmd,
 		 const char *trace, struct waiter *w);
 struct sandbox *sandbox_get(struct node *n, const char *id);
+/* What one that is gone had used; NULL if that is not known. */
+const struct usage *sandbox_last_usage(struct node *n, const char *id);
 const char *sandbox_observed(const struct sandbox *s);
 
 /* From the engine. */

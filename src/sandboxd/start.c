@@ -67,6 +67,7 @@ static int journal_step(struct sandbox *s, enum journal_step step)
 	j.memory_mib = s->spec.res.memory_mib;
 	j.disk_mib = s->spec.res.disk_mib;
 	j.kvm = s->vm->size.kvm;
+	j.cpu_base_ms = (uint32_t)s->vm->source.cpu_base_ms;
 	snprintf(j.sandbox, sizeof(j.sandbox), "%s", s->id);
 	snprintf(j.operation, sizeof(j.operation), "%s", s->operation);
 	snprintf(j.vm, sizeof(j.vm), "%s", s->vm->id);
@@ -240,6 +241,9 @@ static void on_claimed(struct claim *c, struct vm *v, const struct fault *f)
 	v->ops = &sandbox_vm_ops;
 	v->owner = st->s;
 	st->s->path = claim_path_names[c->path];
+	/* what it took to warm it is nobody's */
+	v->source.pid = v->vmm.pid;
+	v->source.cpu_base_ms = usage_cpu_ms(&v->source);
 	if (c->path != CLAIM_WARM) {
 		restore(st);
 		return;

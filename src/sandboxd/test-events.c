@@ -9,7 +9,7 @@
 static void push(struct events *ev, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		events_push(ev, SB, i, "vmm_exit", "d");
+		events_push(ev, SB, i, "vmm_exit", "d", NULL);
 }
 
 TEST(empty_ring)
@@ -94,7 +94,7 @@ TEST(long_detail_is_cut)
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	events_init(&ev);
-	events_push(&ev, SB, 1, "oom", text);
+	events_push(&ev, SB, 1, "oom", text, NULL);
 	T_INT(strlen(events_next(&ev, 0)->detail), 191);
 	events_fini(&ev);
 }

@@ -300,7 +300,7 @@ TEST(events_are_long_polled)
 	start_call(r, "GET", "/v1/events?after=0&wait_s=30", NULL);
 	fakes_run_ms(r->f, 50);
 	T_TRUE(!r->is_done);
-	events_push(&r->f->node->events, SB1, 3, "oom", "d");
+	events_push(&r->f->node->events, SB1, 3, "oom", "d", NULL);
 	fakes_until(r->f, rig_is_done, r);
 	T_HAS(r->text, "\"reason\":\"oom\"");
 	T_HAS(r->text, "\"next\":1");
@@ -469,4 +469,90 @@ TEST(data_of_null_is_not_supported)
 	T_INT(r->status, 422);
 	T_STR(code_of(r), "not_supported");
 	end(r);
+}
+
+/* ---- what sandboxes use ---- */
+
+static struct rig *begin_sampled(void)
+{
+	struct rig *r;
+	struct spec spec;
+
+	samples_every_ms = 20;
+	r = begin("qemu");
+	fake_spec(1, &spec);
+	fake_checkpoint(r->f, &spec);
+	T_INT(ensure(r, 1, 20000), 200);
+	return r;
+}
+
+static void end_sampled(struct rig *r)
+{
+	end(r);
+	samples_every_ms = 10000;
+}
+
+static bool has_samples(struct fakes *f, void *arg)
+{
+	return f->node->samples.next > *(uint64_t *)arg;
+}
+
+TEST(samples_are_counted_and_follow)
+{
+	struct rig *r = begin_sampled();
+	uint64_t three = 3;
+	json_t *item;
+
+	fakes_until(r->f, has_samples, &three);
+	T_INT(call(r, "GET", "/v1/samples?after=1", NULL), 200);
+	T_HAS(r->text, "\"resync\":false");
+	item = json_array_get(json_object_get(r->body, "items"), 0);
+	T_INT(json_integer_value(json_object_get(item, "seq")), 2);
+	T_STR(json_string_value(json_object_get(item, "sandbox")), SB1);
+	T_TRUE(json_integer_value(json_object_get(item, "memory_bytes")) > 0);
+	T_TRUE(json_is_integer(json_object_get(item, "cpu_ms")));
+	T_TRUE(json_is_integer(json_object_get(item, "disk_bytes")));
+	end_sampled(r);
+}
+
+TEST(samples_of_another_life_are_a_resync)
+{
+	struct rig *r = begin("null");
+
+	T_INT(call(r, "GET", "/v1/samples", NULL), 200);
+	T_HAS(r->text, "\"resync\":false,\"items\":[]");
+	T_INT(call(r, "GET", "/v1/samples?after=9", NULL), 200);
+	T_HAS(r->text, "\"resync\":true");
+	T_INT(call(r, "GET", "/v1/samples?after=0&incarnation=x", NULL), 200);
+	T_HAS(r->text, "\"resync\":true");
+	T_INT(call(r, "GET", "/v1/samples?after=x", NULL), 400);
+	end(r);
+}
+
+TEST(an_end_says_what_was_used)
+{
+	struct rig *r = begin_sampled();
+	json_t *u;
+
+	T_INT(end_sandbox(r, 2, 20000), 200);
+	u = json_object_get(r->body, "last_usage");
+	T_TRUE(json_integer_value(json_object_get(u, "memory_bytes")) > 0);
+	/* and again, to whoever repeats it */
+	T_INT(end_sandbox(r, 2, 20000), 200);
+	T_TRUE(json_is_object(json_object_get(r->body, "last_usage")));
+	end_sampled(r);
+}
+
+TEST(a_vm_that_dies_says_what_was_used)
+{
+	struct rig *r = begin_sampled();
+	uint64_t one = 1;
+
+	fakes_until(r->f, has_samples, &one);
+	fake_kill(r->f, r->f->slots[0].vmm_pid ? r->f->slots[0].vmm_pid
+					       : r->f->slots[1].vmm_pid);
+	T_INT(call(r, "GET", "/v1/events?after=0&wait_s=30", NULL), 200);
+	T_HAS(r->text, "\"reason\":\"vmm_exit\"");
+	T_HAS(r->text, "\"last_usage\":{\"at\":\"");
+	end_sampled(r);
 }

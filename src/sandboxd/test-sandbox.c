@@ -263,6 +263,11 @@ TEST(monitor_says_panic)
 	monitor_says(MON_REASON_GUEST_PANIC, "guest_panic");
 }
 
+TEST(monitor_says_out_of_memory)
+{
+	monitor_says(MON_REASON_GUEST_OOM, "oom");
+}
+
 TEST(monitor_says_shutdown)
 {
 	monitor_says(MON_REASON_GUEST_SHUTDOWN, "guest_shutdown");

@@ -27,6 +27,7 @@ static const char *const reasons[MON_REASON_MAX_] = {
 	[MON_REASON_GUEST_SHUTDOWN] = "guest_shutdown",
 	[MON_REASON_GUEST_LOST] = "guest_lost",
 	[MON_REASON_VMM_ERROR] = "vmm_error",
+	[MON_REASON_GUEST_OOM] = "oom",
 };
 
 static void tell(struct vm *v)

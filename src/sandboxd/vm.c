@@ -28,6 +28,8 @@ static void became_ready(struct vm *v, const struct fault *f)
 	loop_timer_del(&v->timer);
 	call_cancel(&v->ask);
 	v->argv_fd = fd_close(v->argv_fd);
+	/* or a dropped overlay would keep its space */
+	v->source.disk_fd = fd_close(v->source.disk_fd);
 	for (size_t i = 0; i < v->n_extra; i++)
 		v->extra[i] = fd_close(v->extra[i]);
 	v->n_extra = 0;
@@ -166,6 +168,7 @@ static void on_slot(struct slot_want *w, struct slot *s, const struct fault *f)
 		return;
 	}
 	v->slot = s;
+	v->source.slot = s->number;
 	spawn_both(v);
 }
 
@@ -211,6 +214,7 @@ static struct vm *vm_alloc(struct node *n, const struct vm_size *size,
 	v->ops = ops;
 	v->owner = owner;
 	v->argv_fd = v->extra[0] = v->extra[1] = -1;
+	v->source.disk_fd = -1;
 	list_init(&v->want.link);
 	list_add_tail(&n->vms, &v->link);
 	return v;
@@ -266,6 +270,8 @@ struct vm *vm_adopt(struct node *n, const struct journal *j, int vmm_pid,
 	v->has_overlay = true;
 	v->slot = slots_adopt(&n->slots, j->slot, netns);
 	CHECK(v->slot);
+	v->source.slot = j->slot;
+	v->source.cpu_base_ms = j->cpu_base_ms;
 	if (vmm_pid > 0)
 		vmm_fd = (int)syscall(SYS_pidfd_open, vmm_pid, 0);
 	if (monitor_pid > 0)
@@ -305,6 +311,8 @@ static void quiet(struct vm *v)
 		loop_proc_del(&v->monitor);
 	v->vmm_alive = v->monitor_alive = false;
 	v->argv_fd = fd_close(v->argv_fd);
+	/* or a dropped overlay would keep its space */
+	v->source.disk_fd = fd_close(v->source.disk_fd);
 	for (size_t i = 0; i < 2; i++)
 		v->extra[i] = fd_close(v->extra[i]);
 }

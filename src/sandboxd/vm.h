@@ -23,6 +23,7 @@
 #include "sandboxd/journal.h"
 #include "sandboxd/peer.h"
 #include "sandboxd/slots.h"
+#include "sandboxd/usage.h"
 
 struct node;
 struct vm;
@@ -66,6 +67,7 @@ struct vm {
 	uint32_t phase;	    /* enum mon_phase, when it became ready */
 	const char *reason; /* NULL while it serves */
 	char detail[192];
+	struct usage_source source; /* its disk_fd is ours */
 	void (*on_ended)(struct vm *v, void *arg);
 	void *on_ended_arg;
 };
