@@ -38,8 +38,20 @@ static void one_json(struct frames *f, uint8_t type, const uint8_t *p, size_t n)
 	struct err e = { 0 };
 
 	T_INT(json_parse(p, n, &v, &e), 0);
-	if (type == EXEC_STARTED)
+	if (type == EXEC_STARTED || type == EXEC_ALIVE)
+		f->stdin_offset =
+		    json_integer_value(json_object_get(v, "stdin_offset"));
+	if (type == EXEC_STARTED) {
 		f->n_started++;
+		f->pid = json_integer_value(json_object_get(v, "pid"));
+	}
+	if (type == EXEC_ALIVE)
+		f->n_alive++;
+	if (type == EXEC_CLOSING) {
+		snprintf(f->closing, sizeof(f->closing), "%s",
+			 json_string_value(json_object_get(v, "reason")));
+		f->retry = json_is_true(json_object_get(v, "retry"));
+	}
 	if (type == EXEC_GAP) {
 		f->n_gap++;
 		f->gap_from =
@@ -64,11 +76,11 @@ void frames_feed(struct frames *f, struct buf *b, bool keep)
 		T_TRUE(n <= EXEC_FRAME_MAX);
 		if (buf_len(b) < EXEC_FRAME_HEADER + n)
 			return;
-		if (h[0] == EXEC_STDOUT || h[0] == EXEC_STDERR) {
+		if (h[0] >= EXEC_STDOUT && h[0] <= EXEC_PTY) {
 			T_INT(get(h + 8, 8), f->at);
 			f->at += n;
 			if (keep)
-				T_INT(buf_put(h[0] == EXEC_STDOUT ? &f->out
+				T_INT(buf_put(h[0] != EXEC_STDERR ? &f->out
 								  : &f->err,
 					      h + EXEC_FRAME_HEADER, n),
 				      0);
@@ -77,6 +89,100 @@ void frames_feed(struct frames *f, struct buf *b, bool keep)
 		}
 		buf_consume(b, EXEC_FRAME_HEADER + n);
 	}
+}
+
+void session_open(struct rig *r, struct session *s, const char *id,
+		  const char *query, uint64_t from)
+{
+	struct http_head head;
+	struct err e = { 0 };
+
+	s->p = (struct rig_reply){ .rig = r };
+	buf_init(&s->p.body, 0);
+	frames_init(&s->f, from);
+	http_head_init(&head);
+	head.method = xstrdup("POST");
+	head.path = xasprintf("/v1/execs/%s/attach%s", id, query);
+	head.authority = xstrdup("guest");
+	s->p.stream =
+	    http_conn_request(r->conn, &head, true, rig_handler(), &s->p, &e);
+	http_head_fini(&head);
+	T_TRUE(s->p.stream != NULL);
+}
+
+void session_close(struct session *s)
+{
+	rig_reply_fini(&s->p);
+	frames_fini(&s->f);
+}
+
+static void session_write(struct session *s, const uint8_t *p, size_t n)
+{
+	while (n > 0 && s->p.stream) {
+		size_t k = http_stream_write(s->p.stream, p, n);
+
+		p += k;
+		n -= k;
+		if (n > 0)
+			rig_run(s->p.rig, 5, &s->p.closed);
+	}
+}
+
+void session_send(struct session *s, uint8_t type, uint64_t offset,
+		  const void *p, size_t n)
+{
+	uint8_t h[EXEC_FRAME_HEADER] = { type };
+
+	for (int i = 0; i < 4; i++)
+		h[4 + i] = (uint8_t)(n >> (24 - 8 * i));
+	for (int i = 0; i < 8; i++)
+		h[8 + i] = (uint8_t)(offset >> (56 - 8 * i));
+	session_write(s, h, sizeof(h));
+	session_write(s, p, n);
+}
+
+void session_input(struct session *s, uint64_t offset, const char *text)
+{
+	session_send(s, EXEC_STDIN, offset, text, strlen(text));
+}
+
+void session_ack(struct session *s)
+{
+	session_send(s, EXEC_ACK, s->f.at, NULL, 0);
+}
+
+void session_run(struct session *s, uint64_t ms, bool ack)
+{
+	uint64_t until = now_mono_us() / 1000 + ms;
+
+	while (!s->p.closed && now_mono_us() / 1000 < until) {
+		uint64_t at = s->f.at;
+
+		rig_run(s->p.rig, 10, &s->p.closed);
+		if (s->p.status != 200)
+			continue;
+		frames_feed(&s->f, &s->p.body, true);
+		if (ack && s->f.at != at)
+			session_ack(s);
+	}
+	if (s->p.status == 200)
+		frames_feed(&s->f, &s->p.body, true);
+}
+
+void session_expect(struct session *s, const char *text)
+{
+	uint64_t until = now_mono_us() + UINT64_C(1000) * RIG_WAIT_MS;
+
+	while (!strstr(buf_cstr(&s->f.out), text) && !s->p.closed &&
+	       now_mono_us() < until)
+		session_run(s, 20, true);
+	T_HAS(buf_cstr(&s->f.out), text);
+}
+
+void session_finish(struct session *s)
+{
+	session_run(s, RIG_WAIT_MS, true);
+	T_TRUE(s->p.closed);
 }
 
 void guest_up(struct rig *r)
