@@ -102,8 +102,9 @@ static void on_check(struct loop_timer *t);
 
 static void arm(struct pass *p)
 {
-	loop_timer_set(p->loop, &p->silence, CHECK_MS / pass_silence_divisor,
-		       on_check);
+	uint64_t ms = CHECK_MS / pass_silence_divisor;
+
+	loop_timer_set(p->loop, &p->silence, ms ? ms : 1, on_check);
 }
 
 void pass_touch(struct pass *p)

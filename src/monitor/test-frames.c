@@ -38,13 +38,14 @@ static int run(struct frames *f, struct buf *in, size_t step, struct buf *out)
 	return n;
 }
 
-static int one(unsigned type, uint64_t offset, const void *p, size_t n)
+static int one_of(enum frames_form form, unsigned type, uint64_t offset,
+		  const void *p, size_t n)
 {
 	struct frames f;
 	struct buf in, out;
 	int r;
 
-	frames_init(&f, 0, false);
+	frames_init(&f, 0, form);
 	buf_init(&in, 0);
 	buf_init(&out, FRAME_OUT_MAX);
 	put(&in, type, offset, p, n);
@@ -53,6 +54,17 @@ static int one(unsigned type, uint64_t offset, const void *p, size_t n)
 	buf_fini(&in);
 	buf_fini(&out);
 	return r;
+}
+
+static int one(unsigned type, uint64_t offset, const void *p, size_t n)
+{
+	return one_of(FRAMES_LINES, type, offset, p, n);
+}
+
+/* A client's frame with a text as its payload. */
+static int wish(unsigned type, uint64_t offset, const char *text)
+{
+	return one_of(FRAMES_CLIENT, type, offset, text, strlen(text));
 }
 
 static void sample(struct buf *b)
@@ -72,7 +84,7 @@ TEST(frames_become_lines)
 		struct frames f;
 		struct buf in, out;
 
-		frames_init(&f, 0, false);
+		frames_init(&f, 0, FRAMES_LINES);
 		buf_init(&in, 0);
 		buf_init(&out, 0);
 		sample(&in);
@@ -96,8 +108,8 @@ TEST(validated_frames_are_frames_again)
 	struct frames f, again;
 	struct buf in, out, twice;
 
-	frames_init(&f, 0, true);
-	frames_init(&again, 0, true);
+	frames_init(&f, 0, FRAMES_RAW);
+	frames_init(&again, 0, FRAMES_RAW);
 	buf_init(&in, 0);
 	buf_init(&out, 0);
 	buf_init(&twice, 0);
@@ -134,7 +146,8 @@ TEST(unknown_types_are_refused)
 	T_INT(one(0, 0, "x", 1), -EBADMSG);
 	T_INT(one(4, 0, "x", 1), -EBADMSG);
 	T_INT(one(0x1f, 0, "{}", 2), -EBADMSG);
-	T_INT(one(0x24, 0, "{}", 2), -EBADMSG);
+	T_INT(one(0x25, 0, "{}", 2), -EBADMSG);
+	T_INT(one(EXEC_STDIN, 0, "x", 1), -EBADMSG);
 	T_INT(one(0xff, 0, "x", 1), -EBADMSG);
 }
 
@@ -173,7 +186,7 @@ TEST(padding_must_be_zero)
 	struct frames f;
 	struct buf in, out;
 
-	frames_init(&f, 0, false);
+	frames_init(&f, 0, FRAMES_LINES);
 	buf_init(&in, 0);
 	buf_init(&out, 0);
 	put(&in, EXEC_STDOUT, 0, "x", 1);
@@ -189,7 +202,7 @@ TEST(nothing_comes_after_the_exit)
 	struct frames f;
 	struct buf in, out;
 
-	frames_init(&f, 0, false);
+	frames_init(&f, 0, FRAMES_LINES);
 	buf_init(&in, 0);
 	buf_init(&out, 0);
 	put(&in, EXEC_EXIT, 0, "{}", 2);
@@ -205,7 +218,7 @@ TEST(following_may_start_in_the_middle)
 	struct frames f;
 	struct buf in, out;
 
-	frames_init(&f, 1000, false);
+	frames_init(&f, 1000, FRAMES_LINES);
 	buf_init(&in, 0);
 	buf_init(&out, 0);
 	put(&in, EXEC_STDOUT, 1000, "x", 1);
@@ -213,4 +226,112 @@ TEST(following_may_start_in_the_middle)
 	frames_fini(&f);
 	buf_fini(&in);
 	buf_fini(&out);
+}
+
+TEST(closing_is_the_last_frame)
+{
+	struct frames f;
+	struct buf in, out;
+
+	frames_init(&f, 0, FRAMES_LINES);
+	buf_init(&in, 0);
+	buf_init(&out, 0);
+	put(&in, EXEC_CLOSING, 0, "{\"reason\":\"replaced\",\"retry\":false}",
+	    35);
+	T_INT(run(&f, &in, SIZE_MAX, &out), 1);
+	T_STR(buf_cstr(&out), "{\"o\":0,\"closing\":{\"reason\":\"replaced\","
+			      "\"retry\":false}}\n");
+	put(&in, EXEC_ALIVE, 0, "{}", 2);
+	T_INT(run(&f, &in, SIZE_MAX, &out), -EBADMSG);
+	frames_fini(&f);
+	buf_fini(&in);
+	buf_fini(&out);
+}
+
+static int says(unsigned type, const char *text)
+{
+	return one(type, 0, text, strlen(text));
+}
+
+TEST(known_fields_have_their_types)
+{
+	T_INT(says(EXEC_STARTED, "{\"pid\":1,\"stdin_offset\":0}"), 1);
+	T_INT(says(EXEC_STARTED, "{\"pid\":-1}"), -EBADMSG);
+	T_INT(says(EXEC_STARTED, "{\"pid\":9223372036854775807}"), -EBADMSG);
+	T_INT(says(EXEC_STARTED, "{\"started_at\":1}"), -EBADMSG);
+	T_INT(says(EXEC_ALIVE, "{\"stdin_offset\":5}"), 1);
+	T_INT(says(EXEC_ALIVE, "{\"stdin_offset\":-5}"), -EBADMSG);
+	T_INT(says(EXEC_CLOSING, "{\"retry\":true}"), -EBADMSG);
+	T_INT(says(EXEC_CLOSING, "{\"reason\":\"a b\"}"), -EBADMSG);
+	T_INT(says(EXEC_EXIT, "{\"code\":null,\"signal\":\"KILL\"}"), 1);
+	T_INT(says(EXEC_EXIT, "{\"code\":256}"), -EBADMSG);
+	T_INT(says(EXEC_EXIT, "{\"reason\":\"\"}"), -EBADMSG);
+}
+
+TEST(a_newer_guests_fields_pass)
+{
+	T_INT(says(EXEC_EXIT, "{\"code\":0,\"new\":[1]}"), 1);
+	T_INT(says(EXEC_ALIVE, "{\"new\":1}"), 1);
+}
+
+TEST(clients_send_their_kinds_alone)
+{
+	T_INT(wish(EXEC_STDIN, 5, "x"), 1);
+	T_INT(wish(EXEC_STDIN_END, 6, ""), 1);
+	T_INT(wish(EXEC_ACK, 7, ""), 1);
+	T_INT(wish(EXEC_STDOUT, 0, "x"), -EBADMSG);
+	T_INT(wish(EXEC_STARTED, 0, "{}"), -EBADMSG);
+	T_INT(wish(EXEC_EXIT, 0, "{}"), -EBADMSG);
+	T_INT(wish(0x15, 0, ""), -EBADMSG);
+	T_INT(err.kind, ERR_INVALID);
+}
+
+TEST(a_clients_offsets_need_not_continue)
+{
+	struct frames f;
+	struct buf in, out;
+
+	frames_init(&f, 0, FRAMES_CLIENT);
+	buf_init(&in, 0);
+	buf_init(&out, 0);
+	put(&in, EXEC_ACK, 50, "", 0);
+	put(&in, EXEC_STDIN, 9, "x", 1);
+	put(&in, EXEC_ACK, 40, "", 0);
+	T_INT(run(&f, &in, 3, &out), 3);
+	T_INT(buf_len(&out), 3 * EXEC_FRAME_HEADER + 1);
+	frames_fini(&f);
+	buf_fini(&in);
+	buf_fini(&out);
+}
+
+TEST(a_clients_offsets_are_bounded)
+{
+	T_INT(wish(EXEC_ACK, UINT64_MAX, ""), -EBADMSG);
+	T_INT(wish(EXEC_STDIN, INT64_MAX, "x"), -EBADMSG);
+	T_INT(wish(EXEC_SIZE, 1, "{\"cols\":1,\"rows\":1}"), -EBADMSG);
+	T_INT(wish(EXEC_SIGNAL, 1, "{\"name\":\"TERM\"}"), -EBADMSG);
+}
+
+TEST(payloads_are_where_they_belong)
+{
+	T_INT(wish(EXEC_ACK, 0, "x"), -EBADMSG);
+	T_INT(wish(EXEC_STDIN_END, 0, "x"), -EBADMSG);
+	T_INT(wish(EXEC_STDIN, 0, ""), -EBADMSG);
+}
+
+TEST(sizes_and_signals_have_their_form)
+{
+	T_INT(wish(EXEC_SIZE, 0, "{\"cols\":80,\"rows\":24}"), 1);
+	T_INT(wish(EXEC_SIZE, 0, "{\"cols\":80}"), -EBADMSG);
+	T_INT(wish(EXEC_SIZE, 0, "{\"cols\":0,\"rows\":24}"), -EBADMSG);
+	T_INT(wish(EXEC_SIZE, 0, "{\"cols\":65536,\"rows\":1}"), -EBADMSG);
+	T_INT(wish(EXEC_SIZE, 0, "{\"cols\":1,\"rows\":1,\"x\":1}"), -EBADMSG);
+	T_INT(wish(EXEC_SIGNAL, 0, "{\"name\":\"RTMIN+3\"}"), 1);
+	T_INT(wish(EXEC_SIGNAL, 0, "{\"name\":\"INT\",\"scope\":\"leader\"}"),
+	      1);
+	T_INT(wish(EXEC_SIGNAL, 0, "{\"name\":\"INT\",\"scope\":\"all\"}"),
+	      -EBADMSG);
+	T_INT(wish(EXEC_SIGNAL, 0, "{\"name\":\"../x\"}"), -EBADMSG);
+	T_INT(wish(EXEC_SIGNAL, 0, "{\"name\":9}"), -EBADMSG);
+	T_INT(wish(EXEC_SIGNAL, 0, ""), -EBADMSG);
 }

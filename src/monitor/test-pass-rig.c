@@ -190,6 +190,12 @@ static struct http_conn *way(void *owner)
 	return ((struct fake *)owner)->to_guest;
 }
 
+void fake_to_guest(int fd)
+{
+	fake->to_guest = http_conn_client_take(fake->loop, fd, HTTP_2, NULL,
+					       &client_ops, fake);
+}
+
 void start(void)
 {
 	static struct fake f;

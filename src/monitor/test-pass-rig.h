@@ -56,6 +56,8 @@ extern struct fake *fake;
 
 void start(void);
 void stop(void);
+/* Another way to the guest, whose end the test holds. */
+void fake_to_guest(int fd);
 void spin(unsigned rounds);
 struct http_stream *send_request(const char *method, const char *path,
 				 const char *accept, bool body);

@@ -137,3 +137,90 @@ TEST(unknown_and_double_parameters_are_refused)
 	T_STR(route("GET", "/v1/files?path=/a&path=/b"), "invalid");
 	T_HAS(err.msg, "path");
 }
+
+TEST(calls_of_both_directions)
+{
+	T_STR(route("POST", "/v1/execs/" EX "/attach?from=007&watch=1"),
+	      "/v1/execs/" EX "/attach?from=7&watch=1");
+	T_TRUE(got.kind == ROUTE_ATTACH && got.has_body && got.from == 7);
+	T_STR(route("POST", "/v1/tunnel?port=0080"), "/v1/tunnel?port=80");
+	T_TRUE(got.kind == ROUTE_TUNNEL && got.has_body);
+	T_STR(route("POST", "/v1/execs/" EX "/size"), "/v1/execs/" EX "/size");
+}
+
+TEST(ports_are_ports)
+{
+	T_STR(route("POST", "/v1/tunnel"), "invalid");
+	T_STR(route("POST", "/v1/tunnel?port=0"), "invalid");
+	T_STR(route("POST", "/v1/tunnel?port=65536"), "invalid");
+	T_STR(route("POST", "/v1/tunnel?port=-1"), "invalid");
+	T_STR(route("POST", "/v1/tunnel?port=80%00"), "invalid");
+	T_STR(route("POST", "/v1/tunnel?port=host:80"), "invalid");
+	T_STR(route("GET", "/v1/tunnel?port=80"), "unsupported");
+}
+
+TEST(lists_and_stats)
+{
+	T_STR(
+	    route("GET", "/v1/files/list?path=/a&depth=64&limit=1000&after=x"),
+	    "/v1/files/list?path=/a&depth=64&limit=1000&after=x");
+	T_STR(route("GET", "/v1/files/list?path=/a&depth=65"), "invalid");
+	T_STR(route("GET", "/v1/files/list?path=/a&depth=0"), "invalid");
+	T_STR(route("GET", "/v1/files/list?path=/a&limit=1001"), "invalid");
+	T_STR(route("GET", "/v1/files/list?path=/a&after=a%0ab"), "invalid");
+	T_STR(route("GET", "/v1/files/list?path=/a&after="), "invalid");
+	T_STR(route("GET", "/v1/files/stat?path=/a&follow=0"),
+	      "/v1/files/stat?path=/a&follow=0");
+	T_STR(route("GET", "/v1/files/list"), "invalid");
+}
+
+TEST(moves_need_both_names)
+{
+	T_STR(route("POST", "/v1/files/move?path=/a&to=/%ff&replace=1"),
+	      "/v1/files/move?path=/a&to=/%FF&replace=1");
+	T_STR(route("POST", "/v1/files/move?path=/a"), "invalid");
+	T_STR(route("POST", "/v1/files/move?path=/a&to=b"), "invalid");
+}
+
+TEST(names_are_absolute)
+{
+	T_STR(route("GET", "/v1/files?path=etc/passwd"), "invalid");
+	T_STR(route("GET", "/v1/files?path=../etc/passwd"), "invalid");
+	T_HAS(err.msg, "absolute");
+	/* what dots mean is the guest's business alone */
+	T_STR(route("GET", "/v1/files?path=/../etc"), "/v1/files?path=/../etc");
+}
+
+TEST(archives_have_two_formats)
+{
+	T_STR(route("GET", "/v1/archive?path=/a&format=tar.zst"),
+	      "/v1/archive?path=/a&format=tar.zst");
+	T_TRUE(got.kind == ROUTE_ARCHIVE && got.is_zstd);
+	T_STR(route("GET", "/v1/archive?path=/a"), "/v1/archive?path=/a");
+	T_TRUE(!got.is_zstd);
+	T_STR(route("GET", "/v1/archive?path=/a&format=zip"), "invalid");
+	T_STR(route("PUT", "/v1/archive?path=/a&owner=u:g"),
+	      "/v1/archive?path=/a&owner=u:g");
+	T_TRUE(got.kind == ROUTE_JSON && got.has_body);
+}
+
+TEST(headers_go_with_files_alone)
+{
+	route("GET", "/v1/files?path=/a");
+	T_INT(got.fields, ROUTE_RANGE | ROUTE_MATCH);
+	route("HEAD", "/v1/files?path=/a");
+	T_INT(got.fields, ROUTE_MATCH);
+	route("PUT", "/v1/files?path=/a");
+	T_INT(got.fields, ROUTE_MATCH | ROUTE_DIGEST);
+	route("GET", "/v1/archive?path=/a");
+	T_INT(got.fields, 0);
+}
+
+TEST(the_console_is_the_monitors)
+{
+	T_STR(route("GET", "/v1/console?from=5&follow=1"),
+	      "/v1/console?from=5&follow=1");
+	T_TRUE(got.kind == ROUTE_CONSOLE && got.from == 5 && got.follow);
+	T_STR(route("GET", "/v1/console"), "/v1/console");
+	T_TRUE(!got.follow);
+}
