@@ -10,6 +10,8 @@
 
 #include "api/auth.h"
 #include "api/data.h"
+#include "api/h-audit-queue.h"
+#include "api/h-event.h"
 #include "api/limit.h"
 #include "api/node.h"
 #include "api/req.h"
@@ -154,6 +156,8 @@ struct api *api_new(struct loop *l, const struct api_conf *conf)
 	a->auth = auth_cache_new(a);
 	if (conf->rate_per_s)
 		a->rate = limit_new(conf->rate_per_s, 2.0 * conf->rate_per_s);
+	a->audit = audit_queue_new(a);
+	a->events = event_hub_new(a);
 	a->nodes = nodes_new(a);
 	a->datas = datas_new(a);
 	ask_hello(a);
@@ -200,6 +204,8 @@ struct api *api_free(struct api *a)
 	if (a->data)
 		http_server_free(a->data);
 	loop_timer_del(&a->sweep_timer);
+	event_hub_free(a->events);
+	audit_queue_free(a->audit);
 	auth_cache_free(a->auth);
 	limit_free(a->rate);
 	map_free(a->waits);

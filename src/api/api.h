@@ -29,14 +29,22 @@ struct api_conf {
 	/* the data listener as clients reach it, HOST:PORT; NULL = the name
 	 * they asked by and the listener's port */
 	const char *data_url;
+	/* DOMAIN[:PORT] of the URLs of sandboxes' ports; NULL = localhost and
+	 * the data listener's port */
+	const char *preview_domain;
 	/* calls a second that one key may make on the control listener; 0 =
 	 * no limit */
 	unsigned rate_per_s;
 	/* wrong keys that one address may try at once; 0 = the default */
 	unsigned guess_burst;
+	/* networks (CIDR) that webhooks may go to, beside the public ones */
+	const char *const *webhook_allow;
+	size_t n_webhook_allow;
 };
 
+struct audit_queue;
 struct auth_cache;
+struct event_hub;
 struct limit;
 struct nodes;
 struct datas;
@@ -49,6 +57,8 @@ struct api {
 	uint8_t secret[32];
 	bool has_secret;
 	struct auth_cache *auth;
+	struct audit_queue *audit; /* refused requests on their way */
+	struct event_hub *events;
 	struct limit *rate; /* calls by key; NULL: no limit */
 	struct nodes *nodes;
 	struct datas *datas;

@@ -216,21 +216,24 @@ const char *auth_key(const char *authorization, const char *x_api_key)
 	return key;
 }
 
-/* A token in Authorization, or where a browser's WebSocket can put it:
- * Sec-WebSocket-Protocol: …, bearer.TOKEN. */
+/* A token in Authorization or X-API-Key, or where a browser's WebSocket can put
+ * it: Sec-WebSocket-Protocol: …, bearer.TOKEN. */
 static bool token_of(struct req *r, char ret[TOKEN_TEXT])
 {
 	const char *auth = req_header(r, "authorization");
+	const char *key = req_header(r, "x-api-key");
 	const char *list = req_header(r, "sec-websocket-protocol");
 	const char *at = NULL;
 
 	if (auth && strncasecmp(auth, "Bearer ", 7) == 0)
 		at = auth + 7 + strspn(auth + 7, " ");
-	else if (!auth && !req_header(r, "x-api-key") && list)
+	else if (!auth && key)
+		at = key;
+	else if (!auth && list)
 		at = strstr(list, "bearer.");
 	if (!at)
 		return false;
-	if (!auth)
+	if (!auth && !key)
 		at += strlen("bearer.");
 	if (strcspn(at, ", ") != TOKEN_LENGTH)
 		return false;

@@ -29,16 +29,20 @@ static const struct http_handler drop = { .on_head = drop_body,
 					  .on_body = drop_body,
 					  .on_close = drop_close };
 
+void duplex_abandon(struct http_stream *s)
+{
+	http_stream_handle(s, &drop, NULL);
+	http_stream_reset(s);
+}
+
 void duplex_fini(struct duplex *d)
 {
 	struct req *r = d->req;
 
 	if (!r)
 		return;
-	if (d->up) {
-		http_stream_handle(d->up, &drop, NULL);
-		http_stream_reset(d->up);
-	}
+	if (d->up)
+		duplex_abandon(d->up);
 	if (d->want)
 		data_want_drop(d->want);
 	loop_timer_del(&d->timer);

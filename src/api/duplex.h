@@ -39,5 +39,7 @@ struct duplex {
 /* POST path at the guest of g; d is the user's, zeroed. */
 void duplex_start(struct duplex *d, struct req *r, const struct guest *g,
 		  const char *path, const struct duplex_ops *ops);
+/* Cuts a stream and takes its callbacks away. */
+void duplex_abandon(struct http_stream *s);
 /* Cuts what is open; on_close is not called any more. */
 void duplex_fini(struct duplex *d);

@@ -268,7 +268,8 @@ static void on_token_guest(struct req *r, const struct guest *g)
 					     .method = "GET",
 					     .path = path,
 					     .mode = PROXY_JSON,
-					     .edit = edit_token });
+					     .edit = edit_token,
+					     .edit_status = 201 });
 }
 
 void h_exec_token(struct req *r)

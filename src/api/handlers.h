@@ -59,6 +59,24 @@ void h_exec_size(struct req *r);
 void h_exec_token(struct req *r);
 void h_token_create(struct req *r);
 
+void h_event_list(struct req *r);
+void h_audit_list(struct req *r);
+void h_audit_head(struct req *r);
+void h_usage(struct req *r);
+
+void h_webhook_list(struct req *r);
+void h_webhook_create(struct req *r);
+void h_webhook_get(struct req *r);
+void h_webhook_update(struct req *r);
+void h_webhook_delete(struct req *r);
+void h_webhook_test(struct req *r);
+void h_delivery_list(struct req *r);
+void h_delivery_again(struct req *r);
+
 void h_file(struct req *r); /* files, archive, watch */
 void h_sandbox_logs(struct req *r);
 void h_tunnel(struct req *r);
+void h_port_list(struct req *r);
+void h_port_set(struct req *r);
+void h_port_delete(struct req *r);
+void h_exec_run(struct req *r);

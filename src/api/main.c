@@ -11,7 +11,7 @@
 #include "base/ready.h"
 
 struct options {
-	const char *run, *db, *control, *data, *data_url;
+	const char *run, *db, *control, *data, *data_url, *preview;
 	struct arg_list hosts, origins;
 	int64_t db_conns, rate;
 	bool openapi;
@@ -35,6 +35,10 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 		{ "data-url", 0, ARG_STR, &o->data_url, "HOST:PORT",
 		  "the data listener as clients reach it (the name they ask "
 		  "by, its port)",
+		  0, 0 },
+		{ "preview-domain", 0, ARG_STR, &o->preview, "DOMAIN[:PORT]",
+		  "what follows PORT-ID. in URLs of sandboxes' ports "
+		  "(localhost and the data listener's port)",
 		  0, 0 },
 		{ "host", 0, ARG_LIST, &o->hosts, "NAME",
 		  "a Host to answer to, beside loopback; may be repeated", 0,
@@ -86,6 +90,7 @@ static int serve(const struct options *o, struct err *e)
 		.origins = o->origins.v,
 		.n_origins = o->origins.n,
 		.data_url = o->data_url,
+		.preview_domain = o->preview,
 		.db_conns = (unsigned)o->db_conns,
 		.rate_per_s = (unsigned)o->rate,
 	};

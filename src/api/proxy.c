@@ -336,6 +336,7 @@ static void answer_json(struct proxy *p, int status)
 		text = edited;
 		n = text ? strlen(text) : 0;
 		good = text != NULL;
+		status = p->s.edit_status ? p->s.edit_status : status;
 	}
 	if (good) {
 		if (n)

@@ -37,6 +37,7 @@ struct proxy_spec {
 	/* PROXY_JSON: the answer to a 2xx, made from the guest's (valid UTF-8);
 	 * allocated, or NULL if that is not what it should be. */
 	char *(*edit)(struct req *r, const char *text, size_t n);
+	int edit_status; /* of that answer; 0 = the guest's */
 };
 
 /* Answers r in the end, whatever happens. spec is copied. */

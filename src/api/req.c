@@ -11,9 +11,12 @@
 #include <time.h>
 
 #include "api/auth.h"
+#include "api/h-audit-acting.h"
+#include "api/h-audit-queue.h"
 #include "api/host.h"
 #include "api/idem.h"
 #include "api/limit.h"
+#include "api/preview.h"
 #include "api/stats.h"
 #include "api/url.h"
 #include "base/check.h"
@@ -319,6 +322,8 @@ void req_fault(struct req *r, const struct fault *f)
 	owned_str text = fault_text(f, r->id);
 	char after[16];
 
+	if (!r->replied)
+		audit_refused(r, f);
 	snprintf(after, sizeof(after), "%d", f->retry_after_s);
 	req_json_with(r, fault_status(f->code),
 		      f->retry_after_s ? "retry-after" : NULL, after, text);
@@ -440,7 +445,7 @@ void req_db(struct req *r, struct pg_stmt *st, const char *const *params,
 
 	c->req = req_ref(r);
 	c->done = done;
-	if (pg_query(r->api->db, st, params, DB_MS, on_db, c, &e) == 0)
+	if (acting_query(r, st, params, DB_MS, on_db, c, &e) == 0)
 		return;
 	free(c);
 	fault_of_db(&f, &e);
@@ -536,7 +541,7 @@ static void on_token_over(struct loop_timer *t)
 }
 
 /* What stays open ends with the right to it. */
-static void watch_key(struct req *r)
+void req_watch_key(struct req *r)
 {
 	int64_t left_s = r->who.exp_s - (int64_t)time(NULL);
 
@@ -637,7 +642,7 @@ static void authorised(struct req *r, const struct fault *f)
 		return;
 	}
 	if (r->route->role != ROLE_OPEN)
-		watch_key(r);
+		req_watch_key(r);
 	if (!r->route->run) {
 		fault_set(&no, "not_supported", "request",
 			  "GET /v1/openapi.json names what this version does",
@@ -779,6 +784,8 @@ static void on_request(struct http_stream *s, struct api *a, enum side side)
 	random_id(r->id + 4, 20);
 	http_stream_handle(s, &handler, r);
 	take_trace(r);
+	if (preview_takes(r))
+		return;
 	if (!admit(r, &f)) {
 		req_fault(r, &f);
 		return;

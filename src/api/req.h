@@ -117,6 +117,10 @@ void req_begin(struct req *r, struct http_head *head, bool body);
  * watched until the last reference goes: set on_revoked. */
 struct http_stream *req_detach(struct req *r, int status);
 
+/* From here on the request is cut when its key is revoked or its token runs
+ * out. Routes need not: it is done for them. */
+void req_watch_key(struct req *r);
+
 /* An object with its generation, which becomes the ETag. */
 void req_object(struct req *r, int status, const char *generation,
 		const char *text);

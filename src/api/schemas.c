@@ -19,73 +19,19 @@
 #define LIST(n)                                                                \
 	OBJ("\"items\":{\"type\":\"array\",\"items\":" REF(                    \
 	    n) "},\"next\":" STRING0)
-#define RESOURCES                                                              \
-	OBJ("\"vcpus\":" INTEGER ",\"memory_mib\":" INTEGER                    \
-	    ",\"disk_mib\":" INTEGER)
 
 #define NUMBER "{\"type\":\"number\"}"
 #define WEBHOOK                                                                \
-	"\"url\":{\"type\":\"string\",\"maxLength\":2048},"                  \
+	"\"url\":{\"type\":\"string\",\"maxLength\":2048},"                    \
 	"\"types\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":32,"        \
 	"\"items\":{\"type\":\"string\",\"description\":\"sandbox.ended, "     \
-	"sandbox.* or *\"}},\"labels\":{\"type\":[\"object\",\"null\"],"         \
-	"\"additionalProperties\":{\"type\":\"string\"}},\"secrets\":{"         \
+	"sandbox.* or *\"}},\"labels\":{\"type\":[\"object\",\"null\"],"       \
+	"\"additionalProperties\":{\"type\":\"string\"}},\"secrets\":{"        \
 	"\"type\":\"array\",\"minItems\":1,\"maxItems\":2,\"items\":{"         \
 	"\"type\":\"string\",\"minLength\":16,\"maxLength\":128},"             \
 	"\"description\":\"[NEW, OLD?]; absent at POST: one is made\"}"
 
 const struct schema schemas[] = {
-	{ "Sandbox",
-	  OBJ("\"id\":" STRING ",\"name\":" STRING0 ",\"project\":" STRING
-	      ",\"state\":" STRING ",\"desired\":" STRING
-	      ",\"observed\":" STRING ",\"activity\":" STRING0
-	      ",\"generation\":" INTEGER ",\"observed_generation\":" INTEGER
-	      ",\"template\":" STRING0 ",\"release\":" STRING
-	      ",\"labels\":" STRMAP ",\"resources\":" RESOURCES
-	      ",\"lifetime\":" OBJ(
-		  "\"ttl_s\":" INT0
-		  ",\"on_expiry\":" STRING) ",\"ends_at\":" STRING0
-					    ",\"isolation\":" OBJECT0
-					    ",\"node\":" STRING0
-					    ",\"durability\":" STRING
-					    ",\"last_snapshot\":" STRING0
-					    ",\"at_risk_s\":" INT0
-					    ",\"end\":" OBJECT0
-					    ",\"created_by\":" STRING
-					    ",\"created_at\":" STRING
-					    ",\"started_at\":" STRING0
-					    ",\"updated_at\":" STRING) },
-	{ "SandboxCreate",
-	  CLOSED("\"template\"",
-		 "\"template\":{\"type\":\"string\",\"description\":\"NAME, "
-		 "NAME:TAG or sha256:HEX\"},\"name\":" STRING
-		 ",\"labels\":" STRMAP ",\"env\":" STRMAP
-		 ",\"resources\":" RESOURCES ",\"lifetime\":" OBJ(
-		     "\"ttl_s\":{\"type\":[\"integer\",\"null\"],\"default\":"
-		     "3600,\"description\":\"null: no end\"},"
-		     "\"on_expiry\":{\"enum\":[\"end\"]}") ",\"isolation\":{"
-							   "\"enum\":["
-							   "\"hardware\","
-							   "\"software\"]},"
-							   "\"on_node_loss\":{"
-							   "\"enum\":[\"lose\"]"
-							   "}") },
-	{ "SandboxList", LIST("Sandbox") },
-	{ "Operation",
-	  OBJ("\"id\":" STRING ",\"kind\":" STRING
-	      ",\"state\":{\"enum\":[\"pending\",\"running\",\"succeeded\","
-	      "\"failed\",\"cancelled\"]},\"sandbox\":" STRING0
-	      ",\"template\":" STRING0 ",\"generation\":" INT0
-	      ",\"progress\":" OBJECT0 ",\"error\":" OBJECT0
-	      ",\"timings_ms\":" OBJECT0 ",\"superseded_by\":" STRING0
-	      ",\"created_by\":" STRING ",\"created_at\":" STRING
-	      ",\"started_at\":" STRING0 ",\"finished_at\":" STRING0
-	      ",\"deadline\":" STRING) },
-	{ "OperationList", LIST("Operation") },
-	{ "Accepted", OBJ("\"operation\":" REF("Operation") ",\"sandbox\":" REF(
-			  "Sandbox")) },
-	{ "Exec", "{\"type\":\"object\",\"description\":\"as the guest daemon "
-		  "tells it\"}" },
 	{ "ExecCreate",
 	  CLOSED("",
 		 "\"cmd\":{\"type\":\"array\",\"items\":" STRING
@@ -145,75 +91,35 @@ const struct schema schemas[] = {
 	  OBJ("\"id\":" STRING ",\"webhook\":" STRING ",\"event\":" STRING
 	      ",\"type\":" STRING ",\"state\":{\"enum\":[\"pending\","
 	      "\"delivered\",\"failed\"]},\"attempts\":" INTEGER
-	      ",\"status\":" INT0 ",\"error\":" STRING0
-	      ",\"took_ms\":" INT0 ",\"next_at\":" STRING0
-	      ",\"created_at\":" STRING ",\"finished_at\":" STRING0) },
+	      ",\"status\":" INT0 ",\"error\":" STRING0 ",\"took_ms\":" INT0
+	      ",\"next_at\":" STRING0 ",\"created_at\":" STRING
+	      ",\"finished_at\":" STRING0) },
 	{ "DeliveryList", LIST("Delivery") },
-	{ "AuditRecord",
-	  OBJ("\"n\":" INTEGER ",\"tenant\":" STRING ",\"project\":" STRING0
-	      ",\"time\":" STRING ",\"actor\":" STRING
-	      ",\"actor_name\":" STRING0 ",\"action\":" STRING
-	      ",\"target\":" STRING0 ",\"request\":" STRING0
-	      ",\"trace\":" STRING0
-	      ",\"outcome\":{\"enum\":[\"done\",\"refused\"]},"
-	      "\"code\":" STRING0 ",\"detail\":" STRING0
-	      ",\"prev\":" STRING ",\"hash\":" STRING) },
+	{ "AuditRecord", OBJ("\"n\":" INTEGER ",\"tenant\":" STRING
+			     ",\"project\":" STRING0 ",\"time\":" STRING
+			     ",\"actor\":" STRING ",\"actor_name\":" STRING0
+			     ",\"action\":" STRING ",\"target\":" STRING0
+			     ",\"request\":" STRING0 ",\"trace\":" STRING0
+			     ",\"outcome\":{\"enum\":[\"done\",\"refused\"]},"
+			     "\"code\":" STRING0 ",\"detail\":" STRING0
+			     ",\"prev\":" STRING ",\"hash\":" STRING) },
 	{ "AuditList", LIST("AuditRecord") },
 	{ "AuditHead",
 	  OBJ("\"tenant\":" STRING ",\"n\":" INTEGER ",\"hash\":" STRING
-	      ",\"time\":" STRING0 ",\"floor\":" OBJ(
-		  "\"n\":" INTEGER ",\"hash\":" STRING) ",\"broken\":" INT0
-							   ",\"pending\":" INTEGER) },
+	      ",\"time\":" STRING0
+	      ",\"floor\":" OBJ("\"n\":" INTEGER
+				",\"hash\":" STRING) ",\"broken\":" INT0
+						     ",\"pending\":" INTEGER) },
 	{ "Usage",
 	  OBJ("\"from\":" STRING ",\"to\":" STRING
 	      ",\"items\":{\"type\":\"array\",\"items\":" OBJ(
 		  "\"group\":" STRING0 ",\"sandboxes\":" INTEGER
 		  ",\"running_s\":" NUMBER ",\"cpu_s\":" NUMBER
-		  ",\"memory_mib_s\":" NUMBER
-		  ",\"memory_used_mib_s\":" NUMBER ",\"disk_mib_s\":" NUMBER
+		  ",\"memory_mib_s\":" NUMBER ",\"memory_used_mib_s\":" NUMBER
+		  ",\"disk_mib_s\":" NUMBER
 		  ",\"egress_bytes\":" INTEGER) "}") },
-	{ "Metrics",
- "{\"type\":\"object\",\"description\":\"a sample as the "
+	{ "Metrics", "{\"type\":\"object\",\"description\":\"a sample as the "
 		     "guest daemon tells it\"}" },
-	{ "Key", OBJ("\"id\":" STRING ",\"name\":" STRING ",\"role\":" STRING
-		     ",\"prefix\":" STRING ",\"project\":" STRING
-		     ",\"created_at\":" STRING ",\"revoked_at\":" STRING0
-		     ",\"secret\":{\"type\":[\"string\",\"null\"],"
-		     "\"description\":\"in the answer to POST only, once\"}") },
-	{ "KeyCreate",
-	  CLOSED("\"name\",\"role\"",
-		 "\"name\":" STRING ",\"role\":{\"enum\":[\"viewer\","
-		 "\"developer\",\"admin\",\"operator\"]}") },
-	{ "KeyList", LIST("Key") },
-	{ "Template",
-	  OBJ("\"name\":" STRING
-	      ",\"public\":{\"type\":\"boolean\"},\"release\":" STRING0
-	      ",\"tags\":" STRMAP ",\"created_at\":" STRING) },
-	{ "TemplateList", LIST("Template") },
-	{ "Release", OBJ("\"digest\":" STRING ",\"template\":" STRING
-			 ",\"public\":{\"type\":\"boolean\"},\"manifest\":"
-			 "{\"type\":\"object\"},\"created_by\":" STRING
-			 ",\"created_at\":" STRING) },
-	{ "Build",
-	  CLOSED(
-	      "\"from\"",
-	      "\"from\":" OBJ("\"artifacts\":" CLOSED(
-		  "\"kernel\",\"initramfs\",\"root\"",
-		  "\"kernel\":" STRING ",\"initramfs\":" STRING
-		  ",\"root\":" STRING)) ",\"root_format\":{\"enum\":[\"raw\"]},"
-					"\"defaults\":" OBJ(
-					    "\"memory_"
-					    "mib\":" INTEGER ",\"vcpus\""
-					    ":" INTEGER ",\"disk_"
-					    "mib\":" INTEGER ",\"user\":" STRING
-					    ",\"cwd\":" STRING
-					    ",\"env\":" STRMAP) ",\"provenance"
-								"\":{\"type\":"
-								"\"object\""
-								"}") },
-	{ "NodeList", OBJ("\"items\":{\"type\":\"array\",\"items\":"
-			  "{\"type\":\"object\"}},\"next\":" STRING0) },
-	{ "Whoami", "{\"type\":\"object\"}" },
 	{ "State", "{\"type\":\"object\"}" },
 	{ "File", OBJ("\"path\":" STRING ",\"size\":" INTEGER
 		      ",\"sha256\":" STRING ",\"etag\":" STRING) },
@@ -225,6 +131,27 @@ const struct schema schemas[] = {
 	      ",\"group\":" STRING ",\"mtime\":" STRING ",\"target\":" STRING
 	      ",\"etag\":" STRING ",\"name_b64\":" STRING
 	      ",\"path_b64\":" STRING ",\"target_b64\":" STRING) },
+	{ "Port",
+	  OBJ("\"sandbox\":" STRING ",\"port\":" INTEGER ",\"access\":{"
+	      "\"enum\":[\"private\",\"token\",\"public\"]},\"url\":" STRING
+	      ",\"token\":{\"type\":[\"string\",\"null\"],\"description\":"
+	      "\"in the answer to POST only, once\"},\"generation\":" INTEGER
+	      ",\"created_by\":" STRING ",\"created_at\":" STRING
+	      ",\"updated_at\":" STRING
+	      ",\"removed\":{\"type\":\"boolean\"}") },
+	{ "PortSet",
+	  CLOSED("\"port\"", "\"port\":" INTEGER
+			     ",\"access\":{\"enum\":[\"private\",\"token\","
+			     "\"public\"],\"default\":\"private\"}") },
+	{ "PortList", LIST("Port") },
+	{ "RunOutput",
+	  OBJ("\"encoding\":{\"enum\":[\"utf-8\",\"base64\"]},\"head\":" STRING
+	      ",\"tail\":" STRING ",\"bytes\":" INTEGER
+	      ",\"omitted_bytes\":" INTEGER
+	      ",\"truncated\":{\"type\":\"boolean\"}") },
+	{ "Run", OBJ("\"id\":" STRING ",\"state\":{\"enum\":[\"running\","
+		     "\"exited\"]},\"exit\":" OBJECT0 ",\"stdout\":" REF(
+			 "RunOutput") ",\"stderr\":" REF("RunOutput")) },
 	{ "EntryList", LIST("Entry") },
 	{ "Unpacked", OBJ("\"entries\":" INTEGER ",\"bytes\":" INTEGER) },
 };
@@ -238,14 +165,22 @@ const struct query_doc query_docs[] = {
 		   "\"default\":50}" },
 	{ "after", "{\"type\":\"string\",\"description\":\"`next` of the page "
 		   "before\"}" },
-	{ "state", STRING },
-	{ "label", "{\"type\":\"string\",\"description\":\"KEY=VALUE; repeat "
-		   "for and\"}" },
+	{ "state", "{\"type\":\"array\",\"items\":{\"type\":\"string\"},"
+		   "\"description\":\"repeat for or\"}" },
+	{ "kind", "{\"type\":\"array\",\"items\":{\"type\":\"string\"},"
+		  "\"description\":\"repeat for or\"}" },
+	{ "project", "{\"type\":\"string\",\"description\":\"absent: the "
+		     "key's; another only for operators\"}" },
+	{ "tenant", "{\"type\":\"string\",\"description\":\"absent: the "
+		    "key's; another only for operators\"}" },
+	{ "label", "{\"type\":\"array\",\"items\":{\"type\":\"string\"},"
+		   "\"description\":\"KEY=VALUE; repeat for and\"}" },
 	{ "template", STRING },
 	{ "created_after", "{\"type\":\"string\",\"format\":\"date-time\"}" },
 	{ "sandbox", STRING },
-	{ "from", "{\"type\":[\"integer\",\"string\"],\"description\":"
-		  "\"offset of the first byte; of usage and metrics: a time\"}" },
+	{ "from",
+	  "{\"type\":[\"integer\",\"string\"],\"description\":"
+	  "\"offset of the first byte; of usage and metrics: a time\"}" },
 	{ "follow", "{\"enum\":[0,1],\"default\":0}" },
 	{ "offset", "{\"type\":\"integer\",\"minimum\":0,\"description\":"
 		    "\"position in stdin\"}" },
@@ -258,6 +193,7 @@ const struct query_doc query_docs[] = {
 	{ "parents", "{\"enum\":[0,1],\"default\":0}" },
 	{ "watch", "{\"enum\":[0,1],\"default\":0,\"description\":\"1: start "
 		   "nothing, write nothing\"}" },
+	{ "port", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":65535}" },
 	{ "recursive", "{\"enum\":[0,1],\"default\":0}" },
 	{ "replace", "{\"enum\":[0,1],\"default\":0}" },
 	{ "depth", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":64,"

@@ -253,10 +253,10 @@ TEST(a_terminal_has_two_sides)
 
 static const char *token(const char *text)
 {
-	owned_json v = json_loads(text, 0, NULL);
+	owned_json root = json_loads(text, 0, NULL);
 	struct body_token b;
 
-	return body_token(v, &b, &f) < 0 ? f.code : "";
+	return body_token(root, &b, &f) < 0 ? f.code : "";
 }
 
 TEST(a_token_names_what_it_allows)

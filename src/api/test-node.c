@@ -163,16 +163,66 @@ static void guest_file(struct fake *f, struct http_stream *s, struct ask *a)
 	send_more(s);
 }
 
+static void put_frame(struct http_stream *s, uint8_t type, uint64_t offset,
+		      const char *payload)
+{
+	size_t n = strlen(payload);
+	uint8_t head[EXEC_FRAME_HEADER] = { type };
+
+	for (unsigned i = 0; i < 4; i++)
+		head[4 + i] = (uint8_t)(n >> (24 - 8 * i));
+	for (unsigned i = 0; i < 8; i++)
+		head[8 + i] = (uint8_t)(offset >> (56 - 8 * i));
+	http_stream_write(s, head, sizeof(head));
+	http_stream_write(s, payload, n);
+}
+
+/* "hello\n" on stdout, a gap, "no\n" on stderr, the end. */
+static void put_frames(struct fake *f, struct http_stream *s)
+{
+	put_frame(s, EXEC_STARTED, 0, "{\"pid\":7,\n\"stdin_offset\":0}");
+	put_frame(s, EXEC_STDOUT, 0, "hello\n");
+	if (f->guest == GUEST_CUTS)
+		return;
+	put_frame(s, EXEC_ALIVE, 6, "{\"stdin_offset\":0}");
+	put_frame(s, EXEC_GAP, 6, "{\"from\":6,\"to\":10}");
+	put_frame(s, EXEC_STDERR, 10, "no\n");
+	if (f->guest != GUEST_RUNS)
+		put_frame(s, EXEC_EXIT, 13,
+			  "{\"reason\":\"exited\",\"code\":3}");
+}
+
+static const char console[] = "{\"o\":5,\"b64\":\"Ym9vdA==\"}\n"
+			      "{\"o\":9,\"gap\":{\"from\":9,\"to\":12}}\n";
+static const char changes[] =
+    "{\"type\":\"ready\"}\n"
+    "{\"type\":\"create\",\"path\":\"/a\",\"is_dir\":false}\n"
+    "{\"type\":\"overflow\"}\n";
+
 static void guest_output(struct fake *f, struct http_stream *s)
 {
+	const char *p = path_of(s);
+	const char *accept = http_head_get(http_stream_head(s), "accept");
+	bool frames = accept && strstr(accept, "caisson.frames");
 	struct http_head h;
 
 	http_head_init(&h);
 	h.status = 200;
-	http_head_add(&h, "content-type", "application/x-ndjson");
+	http_head_add(&h, "content-type",
+		      frames ? "application/vnd.caisson.frames"
+			     : "application/x-ndjson");
 	http_stream_respond(s, &h, true);
 	http_head_fini(&h);
-	http_stream_write(s, line, sizeof(line) - 1);
+	if (strstr(p, "/v1/console"))
+		http_stream_write(s, console, sizeof(console) - 1);
+	else if (strstr(p, "/v1/watch"))
+		http_stream_write(s, changes, sizeof(changes) - 1);
+	else if (frames)
+		put_frames(f, s);
+	else
+		http_stream_write(s, line, sizeof(line) - 1);
+	if (f->guest == GUEST_RUNS)
+		return;
 	if (f->guest == GUEST_CUTS)
 		http_stream_reset(s);
 	else
@@ -207,14 +257,30 @@ static void guest_exec(struct fake *f, struct http_stream *s, const char *body)
 		exec_made(f, s);
 }
 
+static void guest_record(struct fake *f, struct http_stream *s)
+{
+	owned_str text = xasprintf("{\"id\":\"%s\",\"state\":\"running\"}",
+				   path_of(s) + strlen("/v1/execs/"));
+
+	if (f->guest == GUEST_REFUSES)
+		reply(s, 404,
+		      "{\"error\":{\"code\":\"not_found\",\"message\":"
+		      "\"no such exec\",\"cause\":\"guest\"}}");
+	else
+		reply(s, 200, text);
+}
+
 static void guest_answer(struct ask *a, struct http_stream *s, const char *body)
 {
 	struct fake *f = a->f;
 	const char *p = path_of(s), *m = http_stream_head(s)->method;
 
 	snprintf(f->last_path, sizeof(f->last_path), "%s", p);
-	if (strstr(p, "/output"))
+	if (strstr(p, "/output") || strstr(p, "/v1/console") ||
+	    strstr(p, "/v1/watch"))
 		guest_output(f, s);
+	else if (strncmp(p, "/v1/execs/ex_", 13) == 0 && strcmp(m, "GET") == 0)
+		guest_record(f, s);
 	else if (strncmp(p, "/v1/files", 9) == 0 &&
 		 (strcmp(m, "GET") == 0 || strcmp(m, "HEAD") == 0))
 		guest_file(f, s, a);
@@ -238,6 +304,12 @@ static void on_body(struct http_stream *s)
 	bool guest = http_conn_owner(http_stream_conn(s)) != a->f;
 	char *text;
 
+	if (a->upload && a->f->guest == GUEST_FULL) {
+		reply(s, 507,
+		      "{\"error\":{\"code\":\"no_space\",\"message\":"
+		      "\"the disk is full\",\"cause\":\"guest\"}}");
+		return;
+	}
 	if (a->upload)
 		a->f->uploaded += n;
 	else
@@ -266,7 +338,14 @@ static void take(struct http_stream *s, struct fake *f)
 	static const struct http_handler h = { .on_body = on_body,
 					       .on_writable = send_more,
 					       .on_close = on_close };
-	struct ask *a = xnew(struct ask);
+	struct ask *a;
+
+	if (strstr(path_of(s), "/attach") || strstr(path_of(s), "/tunnel")) {
+		snprintf(f->last_path, sizeof(f->last_path), "%s", path_of(s));
+		fake_duplex(f, s);
+		return;
+	}
+	a = xnew(struct ask);
 
 	a->f = f;
 	a->upload = strcmp(http_stream_head(s)->method, "PUT") == 0 ||
@@ -355,6 +434,9 @@ void fake_start(struct fake *f, struct loop *l, const char *dir)
 
 void fake_stop(struct fake *f)
 {
+	if (f->web)
+		http_conn_free(f->web);
+	f->web = NULL;
 	for (unsigned i = 0; i < f->n_conns; i++) {
 		struct guest_conn *g;
 

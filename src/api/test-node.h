@@ -28,6 +28,9 @@ enum fake_guest {
 	GUEST_LIES,	/* an exec's record names another sandbox */
 	GUEST_ABSENT,	/* DATA_NO_SANDBOX */
 	GUEST_CLOSED,	/* DATA_NOT_READY */
+	GUEST_REFUSES,	/* attach: 409 exec_expired */
+	GUEST_RUNS,	/* output does not end */
+	GUEST_FULL,	/* uploads: 507 before their end */
 };
 
 struct fake {
@@ -44,10 +47,18 @@ struct fake {
 	unsigned n_ensure, n_end, n_prepare, n_poll, n_node, n_data;
 	char last_ensure[4096], last_exec[8192], last_path[512];
 	char last_idem[160], last_traceparent[64];
+	uint64_t flood;		/* bytes of output that an attach gives */
+	uint64_t acked;		/* newest ACK of an attach */
+	uint8_t control;	/* newest SIZE or SIGNAL */
+	unsigned n_attached;	/* open attaches */
+	struct http_conn *web;	/* the server behind port 80 */
 	uint64_t uploaded;	/* bytes of the last upload */
 	uint64_t download;	/* bytes that a file read gives */
 	uint64_t download_sent; /* accepted by the stream so far */
 };
+
+/* The duplex streams of a guest (test-duplex.c): attach and tunnel. */
+void fake_duplex(struct fake *f, struct http_stream *s);
 
 void fake_start(struct fake *f, struct loop *l, const char *dir);
 void fake_stop(struct fake *f);

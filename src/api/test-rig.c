@@ -17,6 +17,7 @@
 struct loop *rig_loop;
 struct api *rig_api;
 struct fake rig_fake;
+unsigned rig_guess_burst = 100000, rig_rate;
 static int ports[2]; /* control, data */
 
 /* ---- the database, once ---- */
@@ -101,7 +102,10 @@ void rig_spin(int ms)
 void rig_api_start(void)
 {
 	static char conninfo[256];
-	struct api_conf conf = { .conninfo = conninfo, .db_conns = 4 };
+	struct api_conf conf = { .conninfo = conninfo,
+				 .db_conns = 4,
+				 .guess_burst = rig_guess_burst,
+				 .rate_per_s = rig_rate };
 	int control, data;
 
 	snprintf(conninfo, sizeof(conninfo), "%s user=caisson_api",
@@ -157,6 +161,8 @@ static void on_head(struct http_stream *s)
 	keep(c->cookie, sizeof(c->cookie), h, "set-cookie");
 	keep(c->allow, sizeof(c->allow), h, "allow");
 	keep(c->request_id, sizeof(c->request_id), h, "request-id");
+	keep(c->etag, sizeof(c->etag), h, "etag");
+	keep(c->retry_after, sizeof(c->retry_after), h, "retry-after");
 }
 
 static void on_body(struct http_stream *s)
@@ -219,13 +225,21 @@ static const struct http_handler handler = { .on_head = on_head,
 					     .on_close = on_close };
 static const struct http_conn_ops conn_ops = { .on_close = on_conn_close };
 
-void rig_send(struct call *c, const struct ask *a)
+int rig_socket(bool data)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET,
 				  .sin_port =
-				      htons((uint16_t)ports[a->data ? 1 : 0]),
+				      htons((uint16_t)ports[data ? 1 : 0]),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(connect(fd, (struct sockaddr *)&in, sizeof(in)) == 0);
+	return fd;
+}
+
+void rig_send(struct call *c, const struct ask *a)
+{
+	int fd = rig_socket(a->data);
 	size_t n = a->body ? strlen(a->body) : (size_t)a->upload;
 	struct http_head h;
 	owned_str auth = NULL;
@@ -233,19 +247,20 @@ void rig_send(struct call *c, const struct ask *a)
 
 	*c = (struct call){ 0 };
 	buf_init(&c->body, 0);
-	CHECK(connect(fd, (struct sockaddr *)&in, sizeof(in)) == 0);
 	c->conn = http_conn_client_take(rig_loop, fd, a->h2 ? HTTP_2 : HTTP_1_1,
 					NULL, &conn_ops, c);
 	http_head_init(&h);
 	h.method = xstrdup(a->method);
 	h.path = xstrdup(a->path);
-	h.authority = xstrdup("localhost");
+	h.authority = xstrdup(a->host ? a->host : "localhost");
 	if (a->key) {
 		auth = xasprintf("Bearer %s", a->key);
 		http_head_add(&h, "authorization", auth);
 	}
 	if (a->name)
 		http_head_add(&h, a->name, a->value);
+	if (a->name2)
+		http_head_add(&h, a->name2, a->value2);
 	if (n) {
 		snprintf(length, sizeof(length), "%zu", n);
 		http_head_add(&h, "content-length", length);

@@ -21,16 +21,20 @@
 extern struct loop *rig_loop;
 extern struct api *rig_api;
 extern struct fake rig_fake;
+extern unsigned rig_guess_burst, rig_rate; /* of the next rig_api_start() */
 
 void rig_up(void);
 void rig_down(void);
 void rig_api_start(void); /* another process after api_free(rig_api) */
 void rig_wait_node(void); /* until the API knows the node's counters */
 void rig_spin(int ms);
+int rig_socket(bool data); /* connected to a listener */
 
 struct ask {
 	const char *method, *path, *key, *body;
 	const char *name, *value; /* one header more */
+	const char *name2, *value2;
+	const char *host; /* NULL = localhost */
 	bool data, h2;
 	uint64_t upload;
 };
@@ -40,7 +44,7 @@ struct call {
 	bool done, cut, paused;
 	struct buf body;
 	char location[80], replayed[8], type[64], cookie[16], allow[32];
-	char request_id[40];
+	char request_id[40], etag[24], retry_after[8];
 	struct http_conn *conn;
 	struct http_stream *stream;
 	uint64_t received;
