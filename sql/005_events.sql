@@ -286,6 +286,53 @@ CREATE TRIGGER event_update AFTER UPDATE ON caisson.tags
 	FOR EACH ROW WHEN (OLD.generation <> NEW.generation)
 	EXECUTE FUNCTION caisson.tag_event();
 
+-- ---- quotas ----
+
+-- A create that takes a project over four fifths of a limit, or to it, says so.
+CREATE FUNCTION caisson.quota_event() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = caisson, pg_temp AS $$
+DECLARE
+	q jsonb;
+	u jsonb;
+	v_add jsonb;
+	k text;
+	v_limit bigint;
+	v_used bigint;
+	v_word text;
+BEGIN
+	SELECT to_jsonb(x) INTO q FROM caisson.quotas x
+		WHERE x.project = NEW.project;
+	IF q IS NULL THEN
+		RETURN NULL;
+	END IF;
+	SELECT jsonb_build_object('sandboxes', count(*),
+		'vcpus', coalesce(sum(s.vcpus), 0),
+		'memory_mib', coalesce(sum(s.memory_mib), 0),
+		'disk_mib', coalesce(sum(s.disk_mib), 0)) INTO u
+		FROM caisson.sandboxes s WHERE s.project = NEW.project
+		  AND s.observed NOT IN ('ended', 'failed', 'lost');
+	v_add := to_jsonb(NEW) || '{"sandboxes":1}';
+	FOREACH k IN ARRAY ARRAY['sandboxes', 'vcpus', 'memory_mib',
+		'disk_mib'] LOOP
+		v_limit := (q ->> k)::bigint;
+		v_used := (u ->> k)::bigint;
+		CONTINUE WHEN v_limit IS NULL OR v_limit = 0;
+		v_word := CASE
+			WHEN v_used >= v_limit THEN 'quota.reached'
+			WHEN v_used * 5 >= v_limit * 4 AND (v_used
+				- (v_add ->> k)::bigint) * 5 < v_limit * 4
+				THEN 'quota.near' END;
+		CONTINUE WHEN v_word IS NULL;
+		PERFORM caisson.event_add(NEW.tenant, NEW.project, v_word,
+			NEW.id, NULL, NEW.created_by, NULL,
+			jsonb_build_object('quota', k, 'used', v_used,
+				'limit', v_limit));
+	END LOOP;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER event_quota AFTER INSERT ON caisson.sandboxes
+	FOR EACH ROW EXECUTE FUNCTION caisson.quota_event();
+
 -- ---- nodes ----
 
 -- Before, because a heartbeat clears what node_silent() set.
@@ -338,7 +385,7 @@ $$;
 
 -- A page in order, after (p_xid, p_seq); NULL begins with the oldest kept.
 -- p_project NULL: the whole tenant; p_cluster: and the cluster's own.
--- p_types: exact, or `sandbox.*`. Raises CA006 if events after the cursor were
+-- p_types: exact, or `sandbox.*`. Raises CA011 if events after the cursor were
 -- forgotten already. One row more than asked tells that there is a next page.
 CREATE FUNCTION caisson.events_page(p_tenant text, p_project text,
 	p_cluster boolean, p_xid xid8, p_seq bigint, p_types text[],
@@ -352,7 +399,7 @@ BEGIN
 		WHERE (f.tenant = p_tenant OR p_cluster AND f.tenant = '')
 		  AND (f.xid, f.seq) > (p_xid, p_seq)) THEN
 		RAISE EXCEPTION 'events after this cursor were forgotten'
-			USING ERRCODE = 'CA006';
+			USING ERRCODE = 'CA011';
 	END IF;
 	RETURN QUERY SELECT e.xid::text, e.seq,
 		caisson.event_cursor(e.xid, e.seq), caisson.event_json(e)

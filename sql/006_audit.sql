@@ -191,6 +191,10 @@ CREATE TRIGGER audit_update AFTER UPDATE ON caisson.nodes
 	FOR EACH ROW WHEN (OLD.state <> NEW.state)
 	EXECUTE FUNCTION caisson.audit_change('node', 'name', 'state');
 
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON caisson.quotas
+	FOR EACH ROW EXECUTE FUNCTION caisson.audit_change('quota', 'project',
+		'sandboxes,vcpus,memory_mib,disk_mib');
+
 -- Refused requests, in a batch from an API process: an array of {time, tenant,
 -- project, actor, actor_name, action, target, request, trace, code, detail}.
 CREATE FUNCTION caisson.audit_refused(p_rows jsonb) RETURNS integer

@@ -95,38 +95,28 @@ $$;
 
 -- ---- what the API calls ----
 
--- outcome: created | replay. It begins with what happens from here on.
--- Raises CA002; CA007 if the project has p_max already.
+-- It begins with what happens from here on. Raises CA010 if the project has
+-- p_max already.
 CREATE FUNCTION caisson.webhook_create(p_tenant text, p_project text,
 	p_id text, p_url text, p_types text[], p_labels jsonb,
-	p_secrets bytea[], p_max integer, p_by text, p_route text, p_idem text,
-	p_body_hmac_hex text)
-RETURNS TABLE (outcome text, webhook json)
+	p_secrets bytea[], p_max integer, p_by text)
+RETURNS json
 LANGUAGE plpgsql AS $$
 DECLARE
 	w caisson.webhooks;
-	known caisson.idempotency_keys;
 	pos record;
 BEGIN
 	PERFORM caisson.scope(p_tenant);
-	known := caisson.idem_begin(p_tenant, p_project, 'POST', p_route,
-		p_idem, p_body_hmac_hex, NULL, p_id);
-	IF known.object IS NOT NULL THEN
-		SELECT * INTO w FROM caisson.webhooks x
-			WHERE x.id = known.object AND x.project = p_project;
-		RETURN QUERY SELECT 'replay', caisson.webhook_json(w);
-		RETURN;
-	END IF;
 	IF (SELECT count(*) FROM caisson.webhooks x
 		WHERE x.project = p_project) >= p_max THEN
-		RAISE EXCEPTION 'too many webhooks' USING ERRCODE = 'CA007';
+		RAISE EXCEPTION 'webhooks' USING ERRCODE = 'CA010';
 	END IF;
 	SELECT * INTO pos FROM caisson.events_newest(NULL, true);
 	INSERT INTO caisson.webhooks (id, tenant, project, url, types, labels,
 		secrets, after_xid, after_seq, created_by)
 	VALUES (p_id, p_tenant, p_project, p_url, p_types, p_labels,
 		p_secrets, pos.xid::xid8, pos.seq, p_by) RETURNING * INTO w;
-	RETURN QUERY SELECT 'created', caisson.webhook_json(w);
+	RETURN caisson.webhook_json(w);
 END $$;
 
 CREATE FUNCTION caisson.webhook_list(p_tenant text, p_project text,
@@ -170,7 +160,7 @@ BEGIN
 		RETURN NULL;
 	END IF;
 	IF p_generation IS NOT NULL AND p_generation <> w.generation THEN
-		RAISE EXCEPTION 'generation is %', w.generation
+		RAISE EXCEPTION 'generation is % now', w.generation
 			USING ERRCODE = 'CA412';
 	END IF;
 	IF p_state = 'active' AND w.state = 'disabled' THEN
@@ -204,7 +194,7 @@ BEGIN
 	RETURN FOUND;
 END $$;
 
--- No row at all: no such webhook. A row with NULLs: it has none.
+-- Raises CA404.
 CREATE FUNCTION caisson.delivery_list(p_tenant text, p_project text,
 	p_webhook text, p_after bigint, p_limit integer, p_state text)
 RETURNS TABLE (seq bigint, item json)

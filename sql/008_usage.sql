@@ -276,6 +276,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = caisson, pg_temp AS $$
 DECLARE
 	s caisson.sandboxes;
 BEGIN
+	IF p IS NULL THEN
+		RETURN;
+	END IF;
 	SELECT * INTO s FROM caisson.sandboxes x
 		WHERE x.id = p_sandbox AND x.node = p_node
 		  AND NOT caisson.is_final(x.observed);

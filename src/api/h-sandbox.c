@@ -6,6 +6,7 @@
 #include "api/body-admin.h"
 #include "api/body.h"
 #include "api/guest.h"
+#include "api/h-usage.h"
 #include "api/handlers.h"
 #include "api/idem.h"
 #include "api/list.h"
@@ -430,5 +431,9 @@ static void on_metrics_guest(struct req *r, const struct guest *g)
 
 void h_sandbox_metrics(struct req *r)
 {
+	if (metrics_series_asked(r)) {
+		metrics_series(r);
+		return;
+	}
 	guest_find(r, req_param(r, "id"), on_metrics_guest);
 }
