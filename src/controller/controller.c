@@ -7,7 +7,9 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "controller/chores.h"
 #include "controller/decide.h"
+#include "controller/hooks.h"
 
 #define CONNS	    8u
 #define QUERY_MS    10000u
@@ -197,6 +199,8 @@ int controller_start(struct controller *c, struct loop *l,
 		return err_set(e, -EINVAL, ERR_INVALID,
 			       "--db: no connection string");
 	node_get(c, rpc, true);
+	c->hooks = hooks_new(c, conf->webhook_allow, conf->n_webhook_allow);
+	c->chores = chores_new(c);
 	loop_timer_set(l, &c->sweep, 0, on_sweep);
 	loop_timer_set(l, &c->renew, RENEW_MS, on_renew);
 	loop_timer_set(l, &c->lost, LOST_MS, on_lost);
@@ -209,8 +213,12 @@ void controller_stop(struct controller *c)
 	/* calls and queries in hand are answered now; what their callbacks
 	 * begin anew meets the flag, or is a timer that goes below */
 	c->stopping = true;
+	hooks_stop(c->hooks);
+	chores_stop(c->chores);
 	nodes_cut(c);
 	c->pool = pg_pool_free(c->pool);
+	c->hooks = hooks_free(c->hooks);
+	c->chores = chores_free(c->chores);
 	nodes_free(c);
 	loop_timer_del(&c->sweep);
 	loop_timer_del(&c->renew);

@@ -11,6 +11,8 @@
  * - nodes: registration, lease, heartbeat; events and lists (node.c)
  * - operations whose API process died (work.c)
  * - time to live, lost nodes, garbage (controller.c)
+ * - webhooks (hooks.c), samples of nodes (samples.c), what else returns
+ *   (chores.c)
  */
 
 #include <stdbool.h>
@@ -24,9 +26,16 @@
 struct controller_conf {
 	const char *run; /* RUN/sandboxd.sock is this machine's node */
 	const char *db;	 /* libpq connection string, role caisson_controller */
+	/* where webhooks may go beside public addresses; borrowed */
+	const struct addr_net *webhook_allow;
+	size_t n_webhook_allow;
 };
 
 #define OWNER_MAX 32
+
+struct addr_net;
+struct chores;
+struct hooks;
 
 struct controller {
 	struct controller_conf conf;
@@ -35,7 +44,9 @@ struct controller {
 	char owner[OWNER_MAX]; /* "ctl_" + 20: this life's name */
 	struct list nodes;
 	struct loop_timer sweep, lost, gc, renew;
-	unsigned active; /* operations in hand */
+	struct hooks *hooks;   /* webhooks */
+	struct chores *chores; /* events, audit, usage */
+	unsigned active;       /* operations in hand */
 	bool sweeping, ready, stopping;
 	int64_t found; /* rows that the sweep under way has moved */
 	void (*on_ready)(struct controller *c); /* once; may be NULL */
@@ -63,6 +74,8 @@ int node_call(struct node *n, const char *method, const char *path,
 	      void *arg, struct err *e);
 /* Its incarnation as last seen, "" while unknown. */
 const char *node_incarnation(const struct node *n);
+const char *node_name(const struct node *n);
+bool node_is_ours(const struct node *n); /* we follow it */
 
 /* ---- compare.c ---- */
 

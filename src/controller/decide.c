@@ -153,3 +153,12 @@ unsigned decide_sweep_ms(int64_t found, unsigned active)
 {
 	return found > 0 || active > 0 ? SWEEP_BUSY_MS : SWEEP_IDLE_MS;
 }
+
+int decide_hook_delay_s(int attempts)
+{
+	int delay = 5;
+
+	while (--attempts > 0 && delay < 21600)
+		delay *= 3;
+	return delay < 21600 ? delay : 21600;
+}

@@ -96,3 +96,8 @@ int decide_delay_s(int attempts);
 #define SWEEP_IDLE_MS 1000u
 /* found: how many rows the last sweep moved; active: operations in hand. */
 unsigned decide_sweep_ms(int64_t found, unsigned active);
+
+/* Seconds until the next try of a webhook's delivery after so many: 5 s,
+ * threefold each time, at most 6 h. Given up after HOOK_GIVE_UP_S. */
+#define HOOK_GIVE_UP_S 259200
+int decide_hook_delay_s(int attempts);

@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/args.h"
 #include "base/log.h"
 #include "base/ready.h"
 #include "controller/controller.h"
+#include "net/addr.h"
 
 static void on_ready(struct controller *c)
 {
@@ -34,14 +36,36 @@ static int serve(const struct controller_conf *conf)
 	return r;
 }
 
+#define ALLOW_MAX 32
+
+/* --webhook-allow CIDR, each. false: *bad is the one that is none. */
+static bool read_allow(const struct arg_list *list, struct addr_net *ret,
+		       const char **bad)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		*bad = list->v[i];
+		if (i == ALLOW_MAX ||
+		    !addr_net_parse(list->v[i], strlen(list->v[i]), &ret[i]))
+			return false;
+	}
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct controller_conf conf = { .run = "/run/caisson" };
+	static struct addr_net allow[ALLOW_MAX];
+	struct arg_list nets = { 0 };
+	const char *bad = NULL;
 	const struct arg_opt opts[] = {
 		{ "run", 0, ARG_STR, &conf.run, "DIR",
 		  "where sandboxd.sock lies (/run/caisson)", 0, 0 },
 		{ "db", 0, ARG_STR, &conf.db, "CONNINFO",
 		  "the database, role caisson_controller", 0, 0 },
+		{ "webhook-allow", 0, ARG_LIST, &nets, "CIDR",
+		  "a network that webhooks may go to, beside public addresses; "
+		  "may be repeated",
+		  0, 0 },
 	};
 	const struct args a = {
 		.usage = "--run DIR --db CONNINFO",
@@ -62,5 +86,14 @@ int main(int argc, char **argv)
 			r < 0 ? e.msg : "usage: --run DIR --db CONNINFO");
 		return EXIT_FAILURE;
 	}
+	if (!read_allow(&nets, allow, &bad)) {
+		fprintf(stderr,
+			"caisson-controller: --webhook-allow %s: expected at "
+			"most 32 networks such as 10.1.0.0/16\n",
+			bad);
+		return EXIT_FAILURE;
+	}
+	conf.webhook_allow = allow;
+	conf.n_webhook_allow = nets.n;
 	return serve(&conf);
 }

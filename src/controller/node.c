@@ -15,6 +15,7 @@
 #include "base/channel.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "controller/samples.h"
 #include "net/json.h"
 
 #define HEARTBEAT_MS  2000u
@@ -38,6 +39,7 @@ struct node {
 	char name[NAME_MAX_], incarnation[INC_MAX];
 	struct http_conn *conn;
 	struct loop_timer heartbeat, events, compare;
+	struct samples *samples;
 	bool watched, ours, following, comparing, known_down;
 	int64_t after;	  /* events worked off */
 	int64_t next;	  /* of the page in hand */
@@ -58,8 +60,10 @@ static struct pg_stmt own_stmt = {
 };
 static struct pg_stmt gone_stmt = {
 	.name = "sandbox_gone",
-	.sql = "SELECT caisson.sandbox_gone($1, $2, 'ended', $3, $4)",
-	.n_params = 4,
+	/* first what it used, which its end then keeps */
+	.sql = "SELECT caisson.sandbox_gone($1, $2, 'ended', $3, $4) FROM "
+	       "caisson.sample_last($1, $2, $5::jsonb)",
+	.n_params = 5,
 };
 static struct pg_stmt done_stmt = {
 	.name = "node_events_done",
@@ -119,6 +123,16 @@ int node_call(struct node *n, const char *method, const char *path,
 const char *node_incarnation(const struct node *n)
 {
 	return n->incarnation;
+}
+
+const char *node_name(const struct node *n)
+{
+	return n->name;
+}
+
+bool node_is_ours(const struct node *n)
+{
+	return n->ours && *n->incarnation;
 }
 
 /* ---- events ---- */
@@ -183,8 +197,10 @@ static void one_event(struct node *n, json_t *item)
 	const char *id = json_string_value(json_object_get(item, "sandbox"));
 	const char *reason = json_string_value(json_object_get(item, "reason"));
 	const char *detail = json_string_value(json_object_get(item, "detail"));
+	json_t *usage = json_object_get(item, "last_usage");
+	owned_str used = json_is_object(usage) ? json_text(usage) : NULL;
 	const char *params[] = { n->name, id, reason ? reason : "vmm_error",
-				 detail ? detail : "" };
+				 detail ? detail : "", used };
 
 	if (!type || !id || strcmp(type, "sandbox.gone") != 0)
 		return; /* of a newer node; not ours to know */
@@ -406,8 +422,10 @@ struct node *node_get(struct controller *c, const char *rpc, bool watched)
 	n->data = data_path(rpc);
 	n->watched = watched;
 	list_add_tail(&c->nodes, &n->link);
-	if (watched)
+	if (watched) {
 		loop_timer_set(c->loop, &n->heartbeat, 0, on_heartbeat);
+		n->samples = samples_new(c, n);
+	}
 	return n;
 }
 
@@ -427,6 +445,7 @@ void nodes_free(struct controller *c)
 		loop_timer_del(&n->heartbeat);
 		loop_timer_del(&n->events);
 		loop_timer_del(&n->compare);
+		samples_free(n->samples);
 		list_del(&n->link);
 		free(n->rpc);
 		free(n->data);

@@ -258,3 +258,18 @@ TEST(sweeps_are_quick_only_while_something_is_pending)
 	T_INT(decide_sweep_ms(1, 0), SWEEP_BUSY_MS);
 	T_INT(decide_sweep_ms(0, 1), SWEEP_BUSY_MS);
 }
+
+TEST(a_webhook_is_tried_again_after_5_s_and_at_most_6_h)
+{
+	int64_t sum = 0;
+
+	T_INT(decide_hook_delay_s(0), 5);
+	T_INT(decide_hook_delay_s(1), 5);
+	T_INT(decide_hook_delay_s(2), 15);
+	T_INT(decide_hook_delay_s(8), 10935);
+	T_INT(decide_hook_delay_s(9), 21600);
+	T_INT(decide_hook_delay_s(1000000), 21600);
+	for (int i = 1; i <= 19; i++)
+		sum += decide_hook_delay_s(i);
+	T_TRUE(sum < HOOK_GIVE_UP_S); /* at least 19 tries */
+}
