@@ -63,11 +63,14 @@ bool route_conditional(const struct route *r)
 		"/v1/quotas",
 	};
 
+	bool put =
+	    strcmp(r->method, "PATCH") == 0 || strcmp(r->method, "PUT") == 0;
+
+	if (strcmp(r->path, "/v1/webhooks/{whk}") == 0)
+		return put;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		if (strcmp(r->path, paths[i]) == 0)
-			return strcmp(r->method, "PATCH") == 0 ||
-			       strcmp(r->method, "PUT") == 0 ||
-			       strcmp(r->method, "DELETE") == 0;
+			return put || strcmp(r->method, "DELETE") == 0;
 	return false;
 }
 

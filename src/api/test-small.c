@@ -8,11 +8,13 @@
 #include "api/fault.h"
 #include "api/guest.h"
 #include "api/host.h"
+#include "api/idem.h"
 #include "api/openapi.h"
 #include "api/proxy.h"
 #include "api/task.h"
 #include "api/url.h"
 #include "api/wait.h"
+#include "base/map.h"
 #include "base/own.h"
 #include "base/test.h"
 #include "base/text.h"
@@ -406,6 +408,123 @@ static void check_refs(const json_t *doc, json_t *v)
 		} else {
 			check_refs(doc, item);
 		}
+	}
+}
+
+TEST(every_route_has_a_name_of_its_own)
+{
+	struct map *seen = map_new();
+
+	for (size_t i = 0; i < n_routes; i++) {
+		owned_str id = openapi_id(&routes[i]);
+
+		T_TRUE(*id &&
+		       strspn(id, "abcdefghijklmnopqrstuvwxyz_") == strlen(id));
+		if (map_set(seen, id, seen))
+			test_fail(__FILE__, __LINE__, "%s twice", id);
+	}
+	map_free(seen);
+}
+
+TEST(names_of_routes_follow_from_their_paths)
+{
+	static const struct {
+		const char *method, *path, *id;
+	} cases[] = {
+		{ "GET", "/v1/sandboxes", "list_sandboxes" },
+		{ "GET", "/v1/sandboxes/{id}", "get_sandbox" },
+		{ "POST", "/v1/sandboxes/{id}/branches",
+		  "create_sandbox_branch" },
+		{ "POST", "/v1/operations/{op}/cancel", "cancel_operation" },
+		{ "PUT", "/v1/templates/{t}/tags/{tag}", "put_template_tag" },
+		{ "GET", "/v1/webhooks/{whk}/deliveries",
+		  "list_webhook_deliveries" },
+		{ "DELETE", "/v1/sandboxes/{id}", "end_sandbox" },
+		{ "PATCH", "/v1/sandboxes/{id}", "update_sandbox" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct route r = { .method = cases[i].method,
+					 .path = cases[i].path };
+		owned_str id = openapi_id(&r);
+
+		T_STR(id, cases[i].id);
+	}
+}
+
+TEST(an_answers_properties_are_required_and_a_bodys_are_closed)
+{
+	owned_str text = openapi_text();
+	owned_json v = json_loads(text, 0, NULL);
+	json_t *all =
+	    json_object_get(json_object_get(v, "components"), "schemas");
+	json_t *sandbox = json_object_get(all, "Sandbox");
+	json_t *create = json_object_get(all, "SandboxCreate");
+
+	T_INT(json_array_size(json_object_get(sandbox, "required")),
+	      json_object_size(json_object_get(sandbox, "properties")));
+	T_TRUE(json_is_false(json_object_get(create, "additionalProperties")));
+	T_INT(json_array_size(json_object_get(create, "required")), 1);
+}
+
+/* ---- If-Match and kept answers ---- */
+
+TEST(an_etag_comes_back_as_a_generation)
+{
+	char g[IF_MATCH_MAX];
+
+	T_TRUE(if_match_parse("\"7\"", g));
+	T_STR(g, "7");
+	T_TRUE(if_match_parse("*", g));
+	T_STR(g, "");
+	T_TRUE(!if_match_parse("7", g));
+	T_TRUE(!if_match_parse("\"\"", g));
+	T_TRUE(!if_match_parse("W/\"7\"", g));
+	T_TRUE(!if_match_parse("\"7\", \"8\"", g));
+	T_TRUE(!if_match_parse("\"-7\"", g));
+	T_TRUE(!if_match_parse("\"1234567890123456789\"", g));
+	T_TRUE(!if_match_parse("", g));
+}
+
+TEST(a_kept_answer_holds_no_secret)
+{
+	owned_str text = idem_without_secrets(
+	    "{\"id\":\"1\",\"secret\":\"s\",\"a\":[{\"token\":\"t\","
+	    "\"url\":\"u\"}]}");
+
+	T_HAS(text, "\"secret\":null");
+	T_HAS(text, "\"token\":null");
+	T_HAS(text, "\"url\":\"u\"");
+	T_TRUE(!idem_without_secrets("no json"));
+}
+
+/* ---- narrowed tokens ---- */
+
+TEST(a_new_route_is_closed_to_narrowed_tokens)
+{
+	static const struct {
+		const char *method, *path;
+		unsigned bit;
+	} cases[] = {
+		{ "GET", "/v1/sandboxes/{id}", ALLOW_ANY },
+		{ "PATCH", "/v1/sandboxes/{id}", 0 },
+		{ "DELETE", "/v1/sandboxes/{id}", ALLOW_END },
+		{ "GET", "/v1/sandboxes", 0 },
+		{ "POST", "/v1/sandboxes/{id}/execs", ALLOW_EXEC },
+		{ "POST", "/v1/execs/{ex}/signal", ALLOW_EXEC },
+		{ "POST", "/v1/sandboxes/{id}/execsomething", 0 },
+		{ "PUT", "/v1/sandboxes/{id}/files", ALLOW_FILES },
+		{ "GET", "/v1/sandboxes/{id}/ports/{port}/tunnel",
+		  ALLOW_PORTS },
+		{ "POST", "/v1/tokens", 0 },
+		{ "POST", "/v1/keys", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct route r = { .method = cases[i].method,
+					 .path = cases[i].path };
+
+		T_INT(route_allow(&r), cases[i].bit);
 	}
 }
 
