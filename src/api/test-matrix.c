@@ -72,7 +72,8 @@ static char *path_of(const struct route *r)
 		p += n + 1;
 	}
 	if (r->query && strstr(r->query, "path"))
-		buf_puts(&b, "?path=/etc/hostname");
+		buf_printf(&b, "?path=/etc/hostname%s",
+			   strstr(r->query, " to ") ? "&to=/tmp/x" : "");
 	else if (r->query && strcmp(r->query, "port") == 0)
 		buf_puts(&b, "?port=8080");
 	text = xstrdup(buf_cstr(&b));
