@@ -16,8 +16,8 @@
 
 #include "base/own.h"
 #include "base/text.h"
-#include "guestd/archives.h"
 #include "guestd/archive_tree.h"
+#include "guestd/archives.h"
 #include "net/json.h"
 
 /* zstd's window is 128 MiB at most; the rest is lists of pieces. */

@@ -233,11 +233,26 @@ static void take_body(struct rig_reply *p)
 	}
 }
 
+static void copy_field(const struct http_head *head, const char *name,
+		       char *ret, size_t size)
+{
+	const char *v = http_head_get(head, name);
+
+	snprintf(ret, size, "%s", v ? v : "");
+}
+
 static void on_head(struct http_stream *s)
 {
 	struct rig_reply *p = http_stream_owner(s);
 
-	p->status = http_stream_head(s)->status;
+	const struct http_head *head = http_stream_head(s);
+
+	p->status = head->status;
+	p->length = http_head_length(head);
+	copy_field(head, "etag", p->etag, sizeof(p->etag));
+	copy_field(head, "content-range", p->content_range,
+		   sizeof(p->content_range));
+	copy_field(head, "last-modified", p->date, sizeof(p->date));
 }
 
 static void on_body(struct http_stream *s)

@@ -37,6 +37,9 @@ struct rig_reply {
 	struct rig *rig;
 	struct http_stream *stream; /* NULL when over */
 	int status;
+	/* of the head; "" and -1 where it has none */
+	char etag[128], content_range[80], date[40];
+	int64_t length;
 	struct buf body;
 	size_t body_max; /* do not take more than that; 0 = all */
 	bool closed, cut;
