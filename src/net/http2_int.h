@@ -13,8 +13,9 @@
  * Abuse: nghttp2 limits the resets that a peer sends, CONTINUATION frames,
  * SETTINGS entries and unread acknowledgements; we limit the resets that a
  * peer provokes us into sending, everything queued for one who does not read,
- * and frames that move nothing (SETTINGS, PING, WINDOW_UPDATE, PRIORITY, empty
- * DATA) between those that do (a request, or bytes of DATA either way).
+ * frames that move nothing (SETTINGS, PING, WINDOW_UPDATE, PRIORITY, unknown
+ * ones, empty DATA) between those that do (a request, or bytes of DATA either
+ * way), and heads that grow by decompression.
  */
 
 #include <nghttp2/nghttp2.h>
@@ -25,13 +26,17 @@
 #define H2_STRIKES     200     /* provoked resets allowed in a row */
 #define H2_STRIKE_MS   30      /* one is forgiven in this time */
 #define H2_QUEUE_MAX   4096    /* frames waiting for a peer who reads none */
-#define H2_CHATTER_MAX 10000   /* frames that move nothing, in a row */
+#define H2_CHATTER_MAX 10000   /* frames that move nothing, in a row, */
+#define H2_CHATTER_MS  10000   /* within this time */
+#define H2_BOMB	       8       /* times a head's limit ends the connection */
 
 struct h2 {
 	nghttp2_session *session;
 	unsigned strikes;
 	uint64_t strike_ms; /* when the count was last lowered */
 	unsigned chatter;   /* frames since the last that did something */
+	uint64_t chatter_ms;
+	size_t head_bytes, head_fields; /* of the head being received */
 	bool settings_seen;
 	bool goaway; /* sent or on its way */
 };

@@ -14,6 +14,8 @@ static int on_begin_headers(nghttp2_session *session,
 	struct http_conn *c = user;
 	struct http_stream *s;
 
+	h2_of(c)->head_bytes = 0;
+	h2_of(c)->head_fields = 0;
 	if (c->is_server)
 		c->head_ms = loop_now_ms(c->loop);
 	if (!c->is_server || frame->hd.type != NGHTTP2_HEADERS ||
@@ -55,6 +57,21 @@ static void on_host(struct http_stream *s, struct view v)
 		set_once(&s->head.authority, v);
 }
 
+/* A byte on the wire can name a field of thousands, which we must go through
+ * even if the head is refused. Who knows our limit does not go far beyond. */
+static bool bomb(struct http_conn *c, size_t n)
+{
+	struct h2 *h = h2_of(c);
+
+	h->head_bytes += n;
+	h->head_fields++;
+	if (h->goaway || (h->head_bytes <= H2_BOMB * c->lim.head_bytes &&
+			  h->head_fields <= H2_BOMB * c->lim.fields))
+		return false;
+	h2_abuse(c, "its heads are many times too large");
+	return true;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 		     const uint8_t *name, size_t n_name, const uint8_t *value,
 		     size_t n_value, uint8_t flags, void *user)
@@ -66,6 +83,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 	struct view v = { (const char *)value, n_value };
 
 	(void)flags;
+	if (bomb(c, n_name + n_value))
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (!s || s->head_done || s->refuse)
 		return 0; /* nobody's, a trailer, or refused already */
 	s->head_bytes += n_name + n_value;
@@ -157,17 +176,25 @@ static void on_goaway(struct http_conn *c, const nghttp2_goaway *f)
 		c->draining = true;
 }
 
-/* Each costs the peer nine bytes and us a turn of the machinery. An honest one
- * sends a few per request and per window of bytes. */
-static void count_chatter(struct http_conn *c, const nghttp2_frame *f)
+/* Frames of any kind, also those that nghttp2 does not know. Each costs the
+ * peer nine bytes and us a turn of the machinery. An honest one sends a few per
+ * request and per window of bytes. */
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd,
+			  void *user)
 {
+	struct http_conn *c = user;
 	struct h2 *h = h2_of(c);
+	uint64_t now = loop_now_ms(c->loop);
 
-	if (f->hd.type == NGHTTP2_HEADERS ||
-	    (f->hd.type == NGHTTP2_DATA && f->hd.length > f->data.padlen))
+	(void)session;
+	if (hd->type == NGHTTP2_HEADERS ||
+	    now - h->chatter_ms >= H2_CHATTER_MS) {
 		h->chatter = 0;
-	else if (++h->chatter == H2_CHATTER_MAX)
+		h->chatter_ms = now;
+	} else if (++h->chatter == H2_CHATTER_MAX) {
 		h2_abuse(c, "its frames move nothing");
+	}
+	return 0;
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame,
@@ -176,7 +203,6 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame,
 	struct http_conn *c = user;
 	struct http_stream *s = NULL;
 
-	count_chatter(c, frame);
 	if (frame->hd.stream_id)
 		s = nghttp2_session_get_stream_user_data(session,
 							 frame->hd.stream_id);
@@ -218,8 +244,9 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id,
 	    nghttp2_session_get_stream_user_data(session, id);
 
 	(void)flags;
-	(void)user;
 	nghttp2_session_consume_connection(session, n);
+	if (n)
+		h2_of((struct http_conn *)user)->chatter = 0;
 	if (!s || s->cut || s->complete || n == 0)
 		return 0;
 	if (buf_put(&s->in, p, n) < 0) {
@@ -361,6 +388,8 @@ static int on_invalid_frame(nghttp2_session *session,
 
 void h2_set_callbacks(nghttp2_session_callbacks *cbs)
 {
+	nghttp2_session_callbacks_set_on_begin_frame_callback(cbs,
+							      on_begin_frame);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(
 	    cbs, on_begin_headers);
 	nghttp2_session_callbacks_set_on_header_callback(cbs, on_header);
