@@ -145,11 +145,9 @@ static void on_drain(struct loop_timer *t)
 {
 	struct exec *x = container_of(t, struct exec, drain);
 
-	if (!x->is_killed)
-		exec_output_drain(x);
-	/* A slow reader, not a child, is what keeps the pipes full: wait. So do
-	 * those who are being killed. */
-	if (x->is_killed || x->pipes[0].waiting || x->pipes[1].waiting)
+	exec_output_drain(x);
+	/* those who are being killed have their own deadline */
+	if (x->is_killed)
 		loop_timer_set(x->g->loop, &x->drain, EXEC_DRAIN_MS, on_drain);
 	else if (x->state == EXEC_ST_DRAINING)
 		end(x);
@@ -159,6 +157,7 @@ static void begin_drain(struct exec *x)
 {
 	x->state = EXEC_ST_DRAINING;
 	loop_timer_set(x->g->loop, &x->drain, EXEC_DRAIN_MS, on_drain);
+	exec_output_drain(x);
 }
 
 /* A shell passes the end of its last program on as 128 + SIGKILL. */

@@ -86,7 +86,8 @@ struct exec_pipe {
 	struct exec *exec;
 	int fd; /* -1 once it ended */
 	uint8_t kind;
-	bool waiting; /* the log has no room; not watched */
+	bool waiting;	/* the log has no room; not watched */
+	size_t drained; /* read since the leader ended */
 };
 
 struct exec {

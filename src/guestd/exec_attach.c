@@ -108,10 +108,10 @@ static bool read_some(struct follower *f, const uint8_t *p, size_t n)
 	return !fault;
 }
 
-static void on_body(struct http_stream *s)
+static void read_frames(struct follower *f)
 {
-	struct follower *f = http_stream_owner(s);
 	struct exec *x = f->exec;
+	struct http_stream *s = f->stream;
 	const uint8_t *p;
 	size_t n;
 
@@ -128,14 +128,22 @@ static void on_body(struct http_stream *s)
 		f->role = FOLLOW_READER;
 	}
 	tell_stdin(f);
-	exec_streams_wake(x);
+}
+
+static void on_body(struct http_stream *s)
+{
+	struct follower *f = http_stream_owner(s);
+
+	read_frames(f);
+	exec_streams_wake(f->exec);
 }
 
 void exec_attach_moved(struct follower *f)
 {
-	tell_stdin(f);
-	if (!f->is_closing && !f->over)
-		on_body(f->stream);
+	if (f->is_closing || f->over)
+		tell_stdin(f);
+	else
+		read_frames(f);
 }
 
 void exec_attach(struct exec *x, struct http_stream *s, uint64_t from,

@@ -10,6 +10,8 @@
 
 /* Read per pipe and round, so that one exec cannot keep the loop. */
 #define ROUND_BYTES (512u << 10)
+/* A pipe holds at most 256 KiB, a terminal less. */
+#define DRAIN_BYTES (512u << 10)
 #define RETRY_MS    50u
 #define KEEP_FLOOR  65536u
 
@@ -40,7 +42,7 @@ static bool fits(struct exec_pipe *p)
 {
 	struct exec *x = p->exec;
 
-	if (execs_log_fits(x->g->execs))
+	if (execs_log_fits(x->g->execs) || x->state == EXEC_ST_DRAINING)
 		return true;
 	if (!x->spec.block && !x->writer) {
 		if (x->log.keep_bytes > KEEP_FLOOR)
@@ -52,11 +54,26 @@ static bool fits(struct exec_pipe *p)
 	return false;
 }
 
+/*
+ * What a pipe still holds when the leader has ended is taken whether or not a
+ * reader keeps up: the log has to grow by that much only, and the exec is over
+ * when it is over.
+ */
+static size_t room(const struct exec_pipe *p)
+{
+	const struct exec *x = p->exec;
+	size_t n = execlog_room(&x->log);
+
+	if (x->state == EXEC_ST_DRAINING && n < DRAIN_BYTES - p->drained)
+		n = DRAIN_BYTES - p->drained;
+	return n;
+}
+
 /* 1 = there may be more, 0 = nothing now, -1 = ended or waiting. */
 static int pipe_read(struct exec_pipe *p, size_t *ret_n)
 {
 	struct exec *x = p->exec;
-	size_t may = execlog_room(&x->log), n;
+	size_t may = room(p), n;
 	uint8_t *to;
 	ssize_t r;
 
@@ -75,6 +92,8 @@ static int pipe_read(struct exec_pipe *p, size_t *ret_n)
 	r = read(p->fd, to, n < may ? n : may);
 	if (r > 0) {
 		execlog_commit(&x->log, (size_t)r);
+		if (x->state == EXEC_ST_DRAINING)
+			p->drained += (size_t)r;
 		*ret_n += (size_t)r;
 		return 1;
 	}

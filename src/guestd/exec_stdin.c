@@ -10,8 +10,7 @@
 #include "guestd/exec_stream.h"
 #include "proto/data.h"
 
-/* Together, beyond which each may hold but little. */
-#define HELD_ALL (16u << 20)
+/* Each may hold that much when all together hold more than their share. */
 #define HELD_MIN 65536u
 
 void exec_stdin_init(struct exec *x)
@@ -47,10 +46,11 @@ uint64_t exec_stdin_accepted(const struct exec *x)
 
 size_t exec_stdin_room(const struct exec *x)
 {
-	size_t held = buf_len(&x->in.held);
-	size_t max =
-	    x->g->execs->held_bytes < HELD_ALL ? EXEC_STDIN_HELD : HELD_MIN;
+	const struct execs *s = x->g->execs;
+	size_t held = buf_len(&x->in.held), max = EXEC_STDIN_HELD;
 
+	if (s->held_bytes >= s->log_budget / 4)
+		max = HELD_MIN;
 	return held < max ? max - held : 0;
 }
 

@@ -379,6 +379,74 @@ TEST(acknowledging_what_was_not_sent)
 	over();
 }
 
+/* Who does not read holds a program back, but not its end. */
+TEST(killed_while_nobody_acknowledges)
+{
+	created("\"cmd\":[\"yes\"],\"keep_bytes\":65536");
+	session_open(&r, &s, id, "", 0);
+	session_run(&s, 300, false);
+	T_INT(call("POST", "/signal", "{\"name\":\"KILL\"}", NULL), 204);
+	for (int i = 0; i < 500; i++) {
+		rig_run(&r, 20, NULL);
+		if (s.p.closed)
+			break;
+	}
+	T_INT(call("GET", "", NULL, "\"reason\":\"signaled\""), 200);
+	session_finish(&s);
+	T_INT(s.f.n_gap, 0);
+	T_INT(s.f.n_exit, 1);
+	/* what the pipe still held came too */
+	T_TRUE(s.f.at > 65536);
+	T_INT(exit_int(&s.f, "dropped_bytes"), 0);
+	over();
+}
+
+TEST(killed_while_nobody_reads_with_block)
+{
+	guest_up(&r);
+	T_INT(guest_exec(&r,
+			 "\"cmd\":[\"yes\"],\"keep_bytes\":65536,\"overflow\":"
+			 "\"block\"",
+			 id),
+	      201);
+	rig_run(&r, 300, NULL);
+	T_INT(call("POST", "/signal", "{\"name\":\"KILL\"}", NULL), 204);
+	rig_run(&r, 300, NULL);
+	T_INT(call("GET", "", NULL, "\"state\":\"exited\""), 200);
+	session_open(&r, &s, id, "", 0);
+	session_finish(&s);
+	T_INT(s.f.n_gap, 0);
+	over();
+}
+
+/* An attached client that says nothing must not keep the loop turning. */
+TEST(idle_session_costs_nothing)
+{
+	struct rig_reply p;
+	char path[64];
+	owned_str before = NULL;
+	owned_str after = NULL;
+	unsigned long long a = 0, b = 0;
+	size_t n = 0;
+	struct err e = { 0 };
+
+	created("\"cmd\":[\"cat\"],\"stdin\":true");
+	session_open(&r, &s, id, "", 0);
+	session_input(&s, 0, "x");
+	session_run(&s, 300, true);
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)r.pid);
+	T_TRUE(file_read(path, 256, &before, &n, &e) >= 0);
+	session_run(&s, 1000, true);
+	T_TRUE(file_read(path, 256, &after, &n, &e) >= 0);
+	a = strtoull(before, NULL, 10);
+	b = strtoull(after, NULL, 10);
+	/* of a second, in nanoseconds */
+	T_TRUE(b - a < 200000000);
+	T_INT(rig_call(&r, &p, "GET", "/g1/hello", NULL), 200);
+	rig_reply_fini(&p);
+	over();
+}
+
 TEST(one_who_does_not_read_does_not_stall_others)
 {
 	char stalled[40];
