@@ -18,7 +18,7 @@
 
 #include "api/req.h"
 
-#define IDEM_LEASE_S 60
+#define IDEM_LEASE_S 180
 
 /* Runs go(r) if there is no key or it is ours; else the request is answered
  * (replay, 409) now or later. */
