@@ -205,6 +205,22 @@ void h2_abuse(struct http_conn *c, const char *why)
 	http_conn_finish(c, &e);
 }
 
+/* nghttp2 says nothing of frames that it does not know. */
+static void count_useless(struct http_conn *c, size_t n)
+{
+	struct h2 *h = h2_of(c);
+	uint64_t now = loop_now_ms(c->loop);
+
+	if (now - h->chatter_ms >= H2_CHATTER_MS) {
+		h->chatter_ms = now;
+		h->chatter = 0;
+		h->useless = 0;
+	}
+	h->useless += n;
+	if (h->useless > H2_USELESS_MAX && !h->goaway)
+		h2_abuse(c, "its bytes move nothing");
+}
+
 static int h2_input(struct http_conn *c, const uint8_t *p, size_t n,
 		    struct err *e)
 {
@@ -213,6 +229,7 @@ static int h2_input(struct http_conn *c, const uint8_t *p, size_t n,
 
 	if (!h->settings_seen && !c->head_ms && c->is_server)
 		c->head_ms = loop_now_ms(c->loop);
+	count_useless(c, n);
 	r = nghttp2_session_mem_recv(h->session, p, n);
 	if (r < 0)
 		return err_set(e, -EPROTO, ERR_INVALID, "HTTP/2 peer: %s",

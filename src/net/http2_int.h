@@ -27,6 +27,7 @@
 #define H2_STRIKE_MS   30      /* one is forgiven in this time */
 #define H2_QUEUE_MAX   4096    /* frames waiting for a peer who reads none */
 #define H2_CHATTER_MAX 10000   /* frames that move nothing, in a row, */
+#define H2_USELESS_MAX 1048576 /* or so many bytes, of frames unknown here, */
 #define H2_CHATTER_MS  10000   /* within this time */
 #define H2_BOMB	       8       /* times a head's limit ends the connection */
 
@@ -35,6 +36,7 @@ struct h2 {
 	unsigned strikes;
 	uint64_t strike_ms; /* when the count was last lowered */
 	unsigned chatter;   /* frames since the last that did something */
+	size_t useless;	    /* bytes since then */
 	uint64_t chatter_ms;
 	size_t head_bytes, head_fields; /* of the head being received */
 	bool settings_seen;

@@ -65,8 +65,8 @@ static bool bomb(struct http_conn *c, size_t n)
 
 	h->head_bytes += n;
 	h->head_fields++;
-	if (h->goaway || (h->head_bytes <= H2_BOMB * c->lim.head_bytes &&
-			  h->head_fields <= H2_BOMB * c->lim.fields))
+	if (h->head_bytes <= H2_BOMB * c->lim.head_bytes &&
+	    h->head_fields <= H2_BOMB * c->lim.fields)
 		return false;
 	h2_abuse(c, "its heads are many times too large");
 	return true;
@@ -176,24 +176,25 @@ static void on_goaway(struct http_conn *c, const nghttp2_goaway *f)
 		c->draining = true;
 }
 
-/* Frames of any kind, also those that nghttp2 does not know. Each costs the
- * peer nine bytes and us a turn of the machinery. An honest one sends a few per
- * request and per window of bytes. */
+static void progress(struct h2 *h)
+{
+	h->chatter = 0;
+	h->useless = 0;
+}
+
+/* Each frame costs the peer nine bytes and us a turn of the machinery. An
+ * honest one sends a few per request and per window of bytes. */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd,
 			  void *user)
 {
 	struct http_conn *c = user;
 	struct h2 *h = h2_of(c);
-	uint64_t now = loop_now_ms(c->loop);
 
 	(void)session;
-	if (hd->type == NGHTTP2_HEADERS ||
-	    now - h->chatter_ms >= H2_CHATTER_MS) {
-		h->chatter = 0;
-		h->chatter_ms = now;
-	} else if (++h->chatter == H2_CHATTER_MAX) {
+	if (hd->type == NGHTTP2_HEADERS)
+		progress(h);
+	else if (++h->chatter == H2_CHATTER_MAX)
 		h2_abuse(c, "its frames move nothing");
-	}
 	return 0;
 }
 
@@ -246,7 +247,7 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id,
 	(void)flags;
 	nghttp2_session_consume_connection(session, n);
 	if (n)
-		h2_of((struct http_conn *)user)->chatter = 0;
+		progress(h2_of((struct http_conn *)user));
 	if (!s || s->cut || s->complete || n == 0)
 		return 0;
 	if (buf_put(&s->in, p, n) < 0) {
@@ -330,7 +331,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame,
 	case NGHTTP2_DATA:
 		s = nghttp2_session_get_stream_user_data(session,
 							 frame->hd.stream_id);
-		h2_of(c)->chatter = 0;
+		progress(h2_of(c));
 		if (s && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 			on_sent_end(s);
 		break;
