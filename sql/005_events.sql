@@ -335,7 +335,7 @@ CREATE TRIGGER event_quota AFTER INSERT ON caisson.sandboxes
 
 -- ---- nodes ----
 
--- Before, because a heartbeat clears what node_silent() set.
+-- Before an update, because a heartbeat clears what node_silent() set.
 CREATE FUNCTION caisson.node_event() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = caisson, pg_temp AS $$
 DECLARE
@@ -361,7 +361,8 @@ BEGIN
 			'heartbeat_at', caisson.ts(NEW.heartbeat_at)));
 	RETURN NEW;
 END $$;
-CREATE TRIGGER event_insert BEFORE INSERT ON caisson.nodes
+-- (not before: that runs for every heartbeat, which then finds a conflict)
+CREATE TRIGGER event_insert AFTER INSERT ON caisson.nodes
 	FOR EACH ROW EXECUTE FUNCTION caisson.node_event();
 CREATE TRIGGER event_update BEFORE UPDATE ON caisson.nodes
 	FOR EACH ROW WHEN (OLD.told_down OR NEW.told_down
