@@ -139,8 +139,14 @@ def py_method(c):
             f"        return {how}({json.dumps(c.method)}, {path}, {query}, {body}, data={c.is_data}, headers=headers{extra})\n")
 
 
-def py_query(p):
+def query_kind(p):
+    """The one type of a parameter's values; None if there are several."""
     t = p.get("schema", {}).get("type")
+    return t if isinstance(t, str) else None
+
+
+def py_query(p):
+    t = query_kind(p)
     return {"integer": "int", "boolean": "bool"}.get(t, "Union[str, bytes, int, Sequence[str]]" if t == "string" else "Any")
 
 
@@ -201,7 +207,7 @@ def ts_method(c):
 
 
 def ts_query(p):
-    return {"integer": "number", "boolean": "boolean"}.get(p.get("schema", {}).get("type"), "string | string[]")
+    return {"integer": "number", "boolean": "boolean"}.get(query_kind(p), "string | string[]")
 
 
 def typescript():

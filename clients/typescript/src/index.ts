@@ -5,7 +5,8 @@ import { Calls } from "./generated.js";
 import { CaissonError } from "./transport.js";
 
 export * from "./attach.js";
-export * from "./generated.js";
+/** What the calls take and answer, by the names of the OpenAPI document. */
+export type * as schemas from "./generated.js";
 export * from "./transport.js";
 
 export interface Result {
