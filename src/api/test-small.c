@@ -554,3 +554,22 @@ TEST(the_documents_error_names_all_codes)
 	for (const char *const *c = fault_codes(); *c; c++)
 		T_HAS(text, *c);
 }
+
+TEST(the_reference_names_every_route)
+{
+	FILE *file = fopen(API_MD, "r");
+	static char text[131072];
+	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+
+	if (file)
+		fclose(file);
+	T_TRUE(n > 1000);
+	for (size_t i = 0; i < n_routes; i++) {
+		owned_str call =
+		    xasprintf("`%s %s`", routes[i].method, routes[i].path);
+
+		if (!strstr(text, call))
+			test_fail(__FILE__, __LINE__,
+				  "doc/api.md does not name %s", call);
+	}
+}
