@@ -35,7 +35,7 @@ struct run {
 	int64_t wait_s;
 	struct data_want *want;
 	struct http_stream *up; /* the call in hand */
-	struct buf in;		/* a frame that is not whole yet */
+	struct buf in;		/* a record, then a frame, not whole yet */
 	struct clip out, err;
 	uint64_t gap_bytes;
 	json_t *exit;
@@ -205,16 +205,32 @@ static void on_output_close(struct http_stream *s, const struct err *e)
 
 static void ask(struct run *x);
 
-static void on_created(struct http_stream *s, void *owner, const void *body,
-		       size_t n, const struct err *e)
+static void on_record(struct http_stream *s)
 {
-	struct run *x = owner;
-	int status = e ? 0 : http_stream_head(s)->status;
-	owned_str text = xstrndup(body ? body : "", n);
+	struct run *x = http_stream_owner(s);
+	const uint8_t *p;
+	size_t n = http_stream_peek(s, &p);
+
+	if (n &&
+	    (buf_len(&x->in) + n > RECORD_MAX || buf_put(&x->in, p, n) < 0)) {
+		http_stream_reset(s);
+		return;
+	}
+	http_stream_consume(s, n);
+}
+
+static void on_created(struct http_stream *s, const struct err *e)
+{
+	struct run *x = http_stream_owner(s);
+	const struct http_head *h = http_stream_head(s);
+	int status = h ? h->status : 0;
+	size_t n = buf_len(&x->in);
+	owned_str text = xstrndup(n ? (const char *)buf_data(&x->in) : "", n);
 	owned_json record = NULL;
 	const char *id;
 
 	x->up = NULL;
+	buf_clear(&x->in);
 	if (e || proxy_status(status) != status || !proxy_utf8(text, n)) {
 		lost(x, e);
 		return;
@@ -264,7 +280,11 @@ static void send_output(const struct run *x, struct http_head *head)
 /* The call that is next, on this connection. */
 static bool start(struct run *x, struct http_conn *conn, struct err *e)
 {
-	static const struct http_handler none = { 0 };
+	static const struct http_handler create_ops = {
+		.on_head = on_record,
+		.on_body = on_record,
+		.on_close = on_created,
+	};
 	static const struct http_handler output = {
 		.on_head = on_output,
 		.on_body = on_output,
@@ -281,12 +301,11 @@ static bool start(struct run *x, struct http_conn *conn, struct err *e)
 		send_create(x, &head);
 	else
 		send_output(x, &head);
-	x->up = http_conn_request(conn, &head, create, create ? &none : &output,
-				  x, e);
+	x->up = http_conn_request(conn, &head, create,
+				  create ? &create_ops : &output, x, e);
 	http_head_fini(&head);
 	if (!x->up || !create)
 		return x->up != NULL;
-	http_stream_collect(x->up, RECORD_MAX, on_created, x);
 	CHECK(http_stream_write(x->up, x->body, n) == n); /* BODY_MAX */
 	http_stream_end(x->up);
 	return true;

@@ -7,154 +7,11 @@
 
 #include "api/frame.h"
 #include "api/test-rig.h"
+#include "api/test-ws.h"
 #include "base/check.h"
 #include "base/own.h"
 #include "base/test.h"
 #include "base/text.h"
-#include "net/ws.h"
-
-/* ---- a WebSocket client ---- */
-
-struct wsc {
-	struct http_conn *conn;
-	struct ws *ws;
-	int status; /* of a refusal */
-	bool answered, closed, held;
-	unsigned code, n_messages;
-	char body[4096];
-	char types[64]; /* of the frames that came, in hex pairs */
-	struct buf output, last;
-	uint64_t end; /* offset behind the output */
-	bool in_order;
-};
-
-static void on_frame(struct wsc *c, const uint8_t *p, size_t n)
-{
-	uint64_t offset = 0;
-	size_t k = strlen(c->types);
-
-	CHECK(n >= 9);
-	for (unsigned i = 1; i < 9; i++)
-		offset = offset << 8 | p[i];
-	if (k < sizeof(c->types) - 3 &&
-	    !(frame_is_output(p[0]) && k >= 2 &&
-	      strncmp(c->types + k - 2, "01", 2) == 0))
-		snprintf(c->types + k, sizeof(c->types) - k, "%02x", p[0]);
-	buf_clear(&c->last);
-	buf_put(&c->last, p + 9, n - 9);
-	if (!frame_is_output(p[0]))
-		return;
-	c->in_order = c->in_order && offset == c->end;
-	c->end = offset + n - 9;
-	if (buf_len(&c->output) < (1 << 20))
-		buf_put(&c->output, p + 9, n - 9);
-}
-
-static bool raw;
-
-static void on_message(struct ws *w, bool is_text, const uint8_t *p, size_t n)
-{
-	struct wsc *c = ws_owner(w);
-
-	CHECK(!is_text);
-	c->n_messages++;
-	if (!raw) {
-		on_frame(c, p, n);
-		return;
-	}
-	buf_put(&c->output, p, n);
-	if (n == 0)
-		c->end = 1; /* the other direction has ended */
-}
-
-static void on_ws_close(struct ws *w, unsigned code, const char *reason)
-{
-	struct wsc *c = ws_owner(w);
-
-	(void)reason;
-	c->closed = true;
-	c->code = code;
-	c->ws = NULL;
-}
-
-static void on_opened(void *arg, struct ws *w, int status, const char *body,
-		      size_t n, const struct err *e)
-{
-	struct wsc *c = arg;
-
-	(void)e;
-	c->ws = w;
-	c->status = status;
-	c->answered = true;
-	if (!w && body)
-		snprintf(c->body, sizeof(c->body), "%.*s", (int)n, body);
-}
-
-static void on_conn_close(struct http_conn *conn, const struct err *e)
-{
-	struct wsc *c = http_conn_owner(conn);
-
-	(void)e;
-	c->conn = NULL;
-}
-
-static void ws_start(struct wsc *c, const char *path, const char *key,
-		     const char *protocols, const char *host)
-{
-	static const struct http_conn_ops ops = { .on_close = on_conn_close };
-	static const struct ws_handler h = { .on_message = on_message,
-					     .on_close = on_ws_close };
-	owned_str auth = key ? xasprintf("Bearer %s", key) : NULL;
-	struct http_head head;
-
-	*c = (struct wsc){ .in_order = true };
-	buf_init(&c->output, 0);
-	buf_init(&c->last, 0);
-	c->conn = http_conn_client_take(rig_loop, rig_socket(true), HTTP_1_1,
-					NULL, &ops, c);
-	http_head_init(&head);
-	head.method = xstrdup("GET");
-	head.path = xstrdup(path);
-	head.authority = xstrdup(host ? host : "localhost");
-	if (auth)
-		http_head_add(&head, "authorization", auth);
-	CHECK(ws_client_open(rig_loop, c->conn, &head, protocols, 1 << 20, &h,
-			     c, on_opened, c, NULL) == 0);
-	http_head_fini(&head);
-	for (int i = 0; i < 3000 && !c->answered; i++)
-		loop_once(rig_loop, 10);
-	T_TRUE(c->answered);
-}
-
-static void ws_stop(struct wsc *c)
-{
-	if (c->ws)
-		ws_free(c->ws);
-	if (c->conn)
-		http_conn_free(c->conn);
-	buf_fini(&c->output);
-	buf_fini(&c->last);
-}
-
-#define UNTIL(x)                                                               \
-	do {                                                                   \
-		for (int i_ = 0; i_ < 3000 && !(x); i_++)                      \
-			loop_once(rig_loop, 10);                               \
-		T_TRUE(x);                                                     \
-	} while (0)
-
-static void ws_put(struct wsc *c, uint8_t type, uint64_t offset,
-		   const char *payload)
-{
-	uint8_t m[512] = { type };
-	size_t n = strlen(payload);
-
-	CHECK(n < sizeof(m) - 9);
-	for (unsigned i = 0; i < 8; i++)
-		m[1 + i] = (uint8_t)(offset >> (56 - 8 * i));
-	memcpy(m + 9, payload, n);
-	CHECK(ws_send(c->ws, false, m, 9 + n));
-}
 
 /* ---- the sandbox of a test ---- */
 
@@ -162,7 +19,6 @@ static char *sb, *ex, *attach;
 
 static void up(void)
 {
-	raw = false;
 	rig_up();
 	sb = rig_create(BASE);
 	ex = xasprintf("ex_%.20sabcdefgh", sb + 2);
@@ -220,23 +76,23 @@ TEST(bytes_go_both_ways_and_the_exit_is_the_guests)
 	struct wsc c;
 
 	up();
-	ws_start(&c, attach, DEV, "caisson.exec.v1", NULL);
+	wsc_open(&c, attach, DEV, "caisson.exec.v1", NULL);
 	T_TRUE(c.ws);
 	T_HAS(rig_fake.last_path, "/attach?from=0&watch=0");
-	ws_put(&c, EXEC_STDIN, 0, "hello");
-	ws_put(&c, EXEC_ACK, 5, "");
-	ws_put(&c, EXEC_SIZE, 0, "{\"cols\":80,\"rows\":24}");
+	wsc_put(&c, EXEC_STDIN, 0, "hello");
+	wsc_put(&c, EXEC_ACK, 5, "");
+	wsc_put(&c, EXEC_SIZE, 0, "{\"cols\":80,\"rows\":24}");
 	UNTIL(rig_fake.control == EXEC_SIZE);
 	T_INT(rig_fake.acked, 5);
-	ws_put(&c, EXEC_STDIN, 5, " again");
-	ws_put(&c, EXEC_STDIN_END, 11, "");
+	wsc_put(&c, EXEC_STDIN, 5, " again");
+	wsc_put(&c, EXEC_STDIN_END, 11, "");
 	UNTIL(c.closed);
 	T_INT(c.code, 1000);
 	T_STR(c.types, "200121");
 	T_STR(buf_cstr(&c.output), "hello again");
 	T_TRUE(c.in_order);
 	T_HAS(buf_cstr(&c.last), "\"code\":0");
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }
 
@@ -246,13 +102,13 @@ TEST(a_broken_line_to_the_guest_is_no_exit)
 
 	up();
 	rig_fake.guest = GUEST_CUTS;
-	ws_start(&c, attach, DEV, NULL, NULL);
+	wsc_open(&c, attach, DEV, NULL, NULL);
 	UNTIL(c.closed);
 	T_INT(c.code, 1012);
 	T_STR(c.types, "200124");
 	T_HAS(buf_cstr(&c.last), "\"interrupted\"");
 	T_HAS(buf_cstr(&c.last), "\"retry\":true");
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }
 
@@ -262,12 +118,12 @@ TEST(a_guest_that_speaks_something_else_is_cut_off)
 
 	up();
 	rig_fake.guest = GUEST_TEAPOT;
-	ws_start(&c, attach, DEV, NULL, NULL);
+	wsc_open(&c, attach, DEV, NULL, NULL);
 	UNTIL(c.closed);
 	T_INT(c.code, 1012);
 	T_STR(c.types, "2024");
 	UNTIL(rig_fake.n_attached == 0);
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }
 
@@ -278,21 +134,21 @@ TEST(refusals_come_before_the_upgrade_as_plain_answers)
 
 	up();
 	rig_fake.guest = GUEST_REFUSES;
-	ws_start(&c, attach, DEV, NULL, NULL);
+	wsc_open(&c, attach, DEV, NULL, NULL);
 	T_INT(c.status, 409);
 	T_HAS(c.body, "exec_expired");
-	ws_stop(&c);
+	wsc_close(&c);
 	rig_fake.guest = GUEST_GOOD;
-	ws_start(&c, attach, STRANGER, NULL, NULL);
+	wsc_open(&c, attach, STRANGER, NULL, NULL);
 	T_INT(c.status, 404);
-	ws_stop(&c);
-	ws_start(&c, attach, NULL, NULL, NULL);
+	wsc_close(&c);
+	wsc_open(&c, attach, NULL, NULL, NULL);
 	T_INT(c.status, 401);
-	ws_stop(&c);
+	wsc_close(&c);
 	bad = xasprintf("%s?from=-1", attach);
-	ws_start(&c, bad, DEV, NULL, NULL);
+	wsc_open(&c, bad, DEV, NULL, NULL);
 	T_INT(c.status, 400);
-	ws_stop(&c);
+	wsc_close(&c);
 	T_INT(ASK("GET", attach, DEV, .data = true), 426);
 	T_INT(ASK("GET", attach, DEV, .data = true, .h2 = true), 426);
 	down();
@@ -304,21 +160,21 @@ TEST(viewers_watch_and_write_nothing)
 	struct wsc c;
 
 	up();
-	ws_start(&c, attach, VIEWER, NULL, NULL);
+	wsc_open(&c, attach, VIEWER, NULL, NULL);
 	T_INT(c.status, 403);
 	T_HAS(c.body, "role_required");
-	ws_stop(&c);
+	wsc_close(&c);
 	watch = xasprintf("%s?watch=1&from=3", attach);
-	ws_start(&c, watch, VIEWER, NULL, NULL);
+	wsc_open(&c, watch, VIEWER, NULL, NULL);
 	T_TRUE(c.ws);
 	T_HAS(rig_fake.last_path, "from=3&watch=1");
-	ws_put(&c, EXEC_ACK, 3, "");
+	wsc_put(&c, EXEC_ACK, 3, "");
 	UNTIL(rig_fake.acked == 3);
-	ws_put(&c, EXEC_STDIN, 0, "no");
+	wsc_put(&c, EXEC_STDIN, 0, "no");
 	UNTIL(c.closed);
 	T_INT(c.code, 1008);
 	T_HAS(buf_cstr(&c.last), "\"protocol\"");
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }
 
@@ -327,16 +183,16 @@ TEST(what_no_honest_client_sends_ends_its_stream_only)
 	struct wsc c;
 
 	up();
-	ws_start(&c, attach, DEV, NULL, NULL);
-	ws_put(&c, 0x21, 0, "{}"); /* an exit of one's own */
+	wsc_open(&c, attach, DEV, NULL, NULL);
+	wsc_put(&c, 0x21, 0, "{}"); /* an exit of one's own */
 	UNTIL(c.closed);
 	T_INT(c.code, 1008);
 	T_INT(rig_fake.control, 0);
 	UNTIL(rig_fake.n_attached == 0);
-	ws_stop(&c);
-	ws_start(&c, attach, DEV, NULL, NULL);
+	wsc_close(&c);
+	wsc_open(&c, attach, DEV, NULL, NULL);
 	T_TRUE(c.ws);
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }
 
@@ -346,7 +202,7 @@ TEST(a_client_that_does_not_read_holds_the_guest_back_and_gets_it_all)
 
 	up();
 	rig_fake.flood = 64 << 20;
-	ws_start(&c, attach, DEV, NULL, NULL);
+	wsc_open(&c, attach, DEV, NULL, NULL);
 	ws_hold(c.ws, true);
 	rig_spin(1500);
 	T_TRUE(rig_fake.download_sent > 0);
@@ -354,7 +210,7 @@ TEST(a_client_that_does_not_read_holds_the_guest_back_and_gets_it_all)
 	ws_hold(c.ws, false);
 	UNTIL(c.end == 64 << 20);
 	T_TRUE(c.in_order);
-	ws_stop(&c);
+	wsc_close(&c);
 	UNTIL(rig_fake.n_attached == 0);
 	down();
 }
@@ -372,17 +228,17 @@ TEST(an_attach_token_opens_its_exec_and_nothing_else)
 	up();
 	path = xasprintf("/v1/execs/%s/token", ex);
 	token = minted(path, DEV, "{}", "token");
-	ws_start(&c, attach, token, NULL, NULL);
+	wsc_open(&c, attach, token, NULL, NULL);
 	T_TRUE(c.ws);
-	ws_stop(&c);
+	wsc_close(&c);
 	offer = xasprintf("caisson.exec.v1, bearer.%s", token);
-	ws_start(&c, attach, NULL, offer, NULL);
+	wsc_open(&c, attach, NULL, offer, NULL);
 	T_TRUE(c.ws);
-	ws_stop(&c);
+	wsc_close(&c);
 	other = xasprintf("/v1/execs/ex_%.20szzzzzzzz/attach", sb + 2);
-	ws_start(&c, other, token, NULL, NULL);
+	wsc_open(&c, other, token, NULL, NULL);
 	T_TRUE(c.status == 403 || c.status == 404);
-	ws_stop(&c);
+	wsc_close(&c);
 	free(other);
 	other = xasprintf("/v1/sandboxes/%s/files?path=/a", sb);
 	T_INT(ASK("GET", other, token, .data = true), 403);
@@ -402,13 +258,13 @@ TEST(a_watch_token_never_writes)
 	up();
 	path = xasprintf("/v1/execs/%s/token", ex);
 	token = minted(path, DEV, "{\"watch\":true}", "token");
-	ws_start(&c, attach, token, NULL, NULL);
+	wsc_open(&c, attach, token, NULL, NULL);
 	T_INT(c.status, 403);
-	ws_stop(&c);
+	wsc_close(&c);
 	watch = xasprintf("%s?watch=1", attach);
-	ws_start(&c, watch, token, NULL, NULL);
+	wsc_open(&c, watch, token, NULL, NULL);
 	T_TRUE(c.ws);
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }
 
@@ -491,9 +347,9 @@ TEST(a_token_dies_with_its_key_and_so_does_what_is_open)
 	secret = xstrdup(rig_field("secret"));
 	body = xasprintf("{\"sandbox\":\"%s\",\"allow\":[\"exec\"]}", sb);
 	token = minted("/v1/tokens", secret, body, "token");
-	ws_start(&c, attach, token, NULL, NULL);
+	wsc_open(&c, attach, token, NULL, NULL);
 	T_TRUE(c.ws);
-	ws_start(&k, attach, secret, NULL, NULL);
+	wsc_open(&k, attach, secret, NULL, NULL);
 	T_TRUE(k.ws);
 	path = xasprintf("/v1/keys/%s", key);
 	T_INT(ASK("DELETE", path, OPERATOR), 200);
@@ -501,11 +357,11 @@ TEST(a_token_dies_with_its_key_and_so_does_what_is_open)
 	T_INT(c.code, 1008);
 	T_INT(k.code, 1008);
 	T_HAS(buf_cstr(&c.last), "\"retry\":false");
-	ws_stop(&c);
-	ws_stop(&k);
-	ws_start(&c, attach, token, NULL, NULL);
+	wsc_close(&c);
+	wsc_close(&k);
+	wsc_open(&c, attach, token, NULL, NULL);
 	T_INT(c.status, 401);
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }
 
@@ -518,14 +374,14 @@ TEST(a_token_that_ran_out_says_so_and_ends_its_streams)
 	up();
 	path = xasprintf("/v1/execs/%s/token", ex);
 	token = minted(path, DEV, "{\"ttl_s\":2}", "token");
-	ws_start(&c, attach, token, NULL, NULL);
+	wsc_open(&c, attach, token, NULL, NULL);
 	UNTIL(c.closed);
 	T_INT(c.code, 1008);
 	T_HAS(buf_cstr(&c.last), "token_expired");
-	ws_stop(&c);
-	ws_start(&c, attach, token, NULL, NULL);
+	wsc_close(&c);
+	wsc_open(&c, attach, token, NULL, NULL);
 	T_INT(c.status, 401);
 	T_HAS(c.body, "token_expired");
-	ws_stop(&c);
+	wsc_close(&c);
 	down();
 }

@@ -223,7 +223,7 @@ static void guest_output(struct fake *f, struct http_stream *s)
 		http_stream_write(s, line, sizeof(line) - 1);
 	if (f->guest == GUEST_RUNS)
 		return;
-	if (f->guest == GUEST_CUTS)
+	if (f->guest == GUEST_CUTS && !frames)
 		http_stream_reset(s);
 	else
 		http_stream_end(s);
@@ -281,7 +281,7 @@ static void guest_answer(struct ask *a, struct http_stream *s, const char *body)
 		guest_output(f, s);
 	else if (strncmp(p, "/v1/execs/ex_", 13) == 0 && strcmp(m, "GET") == 0)
 		guest_record(f, s);
-	else if (strncmp(p, "/v1/files", 9) == 0 &&
+	else if (strncmp(p, "/v1/files?", 10) == 0 &&
 		 (strcmp(m, "GET") == 0 || strcmp(m, "HEAD") == 0))
 		guest_file(f, s, a);
 	else if (strncmp(p, "/v1/files", 9) == 0 && strcmp(m, "PUT") == 0)
