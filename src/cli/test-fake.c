@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,7 @@ struct server {
 	bool ended;
 	unsigned connections, tokens;
 	char fact[256];
+	struct loop_signal usr1;
 };
 
 uint8_t fake_byte(uint64_t at)
@@ -335,6 +337,16 @@ static void on_request(struct http_conn *c, struct http_stream *st)
 		      "\"nobody listens\",\"cause\":\"guest\"}}");
 }
 
+/* SIGUSR1: the command ends. */
+static void on_end(struct loop_signal *g)
+{
+	struct server *s = container_of(g, struct server, usr1);
+
+	s->ended = true;
+	if (s->visit)
+		pump(s->visit);
+}
+
 static void serve(const struct fake *f, const struct fake_opts *o, int fd)
 {
 	static const struct http_conn_ops ops = { .on_request = on_request };
@@ -353,6 +365,7 @@ static void serve(const struct fake *f, const struct fake_opts *o, int fd)
 	}
 	s.ended = !o->echo && !o->until_signal;
 	s.loop = loop_new();
+	CHECK(loop_signal_add(s.loop, &s.usr1, SIGUSR1, on_end) == 0);
 	http_server_new_take(s.loop, fd, HTTP_1_1, &limits, &ops, &s);
 	loop_run(s.loop);
 }
@@ -446,6 +459,60 @@ pid_t fake_cli_take(const struct fake *f, char *const *argv, int in, int out,
 	fd_close(out);
 	if (err != out)
 		fd_close(err);
+	return pid;
+}
+
+/* Leader of the terminal's session, with the command line as its foreground
+ * job: only under one may a program be suspended. A key continues it. */
+static void be_shell(const struct fake *f, char *const *argv)
+{
+	owned_str path = xasprintf("%s/pid", f->dir);
+	char text[16], key;
+	struct err e = { 0 };
+	pid_t job;
+	int st;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGTTOU, SIG_IGN);
+	job = fork();
+	if (job == 0) {
+		setpgid(0, 0);
+		tcsetpgrp(0, getpid());
+		signal(SIGTTOU, SIG_DFL);
+		be_cli(f, argv);
+	}
+	snprintf(text, sizeof(text), "%d", (int)job);
+	CHECK(file_write_atomic(path, text, strlen(text), 0600, &e) == 0);
+	setpgid(job, job);
+	while (waitpid(job, &st, WUNTRACED) == job && WIFSTOPPED(st)) {
+		tcsetpgrp(0, getpgrp());
+		CHECK(write_all(1, "stopped\n", 8) == 0);
+		CHECK(read(0, &key, 1) == 1);
+		CHECK(write_all(1, "continued\n", 10) == 0);
+		tcsetpgrp(0, job);
+		kill(-job, SIGCONT);
+	}
+	if (WIFSIGNALED(st)) {
+		signal(WTERMSIG(st), SIG_DFL);
+		kill(getpid(), WTERMSIG(st));
+	}
+	_exit(WEXITSTATUS(st));
+}
+
+pid_t fake_cli_pty(const struct fake *f, char *const *argv, unsigned cols,
+		   unsigned rows, int *ret_master)
+{
+	struct winsize w = { .ws_col = (unsigned short)cols,
+			     .ws_row = (unsigned short)rows };
+	pid_t pid;
+
+	fflush(NULL);
+	pid = forkpty(ret_master, NULL, NULL, &w);
+	T_TRUE(pid >= 0);
+	if (pid == 0) {
+		close_range(3, ~0u, 0);
+		be_shell(f, argv);
+	}
 	return pid;
 }
 

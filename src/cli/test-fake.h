@@ -51,6 +51,9 @@ bool fake_is_stderr(uint64_t at);
  * over (-1: /dev/null). */
 pid_t fake_cli_take(const struct fake *f, char *const *argv, int in, int out,
 		    int err);
+/* ... at a new terminal; *ret_master is its other end. */
+pid_t fake_cli_pty(const struct fake *f, char *const *argv, unsigned cols,
+		   unsigned rows, int *ret_master);
 /* Exit code, or 1000 + signal. */
 int fake_wait(pid_t pid);
 
