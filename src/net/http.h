@@ -35,7 +35,7 @@
 #include "base/loop.h"
 
 #define HTTP_OUT_MAX 262144u /* bytes queued per stream before short writes */
-#define HTTP_IN_MAX  65536u  /* body bytes held per stream = h2 stream window */
+#define HTTP_IN_MAX  65536u  /* default window of a stream, see http_limits */
 
 enum http_version { HTTP_AUTO, HTTP_1_1, HTTP_2 }; /* AUTO: servers only */
 
@@ -79,10 +79,14 @@ struct http_handler {
 	void (*on_close)(struct http_stream *s, const struct err *e);
 };
 
-struct http_limits {		  /* 0 = the default in brackets */
-	size_t head_bytes;	  /* [32768] names + values */
-	size_t fields;		  /* [100] */
-	unsigned streams;	  /* [256] at once, per connection */
+struct http_limits {	   /* 0 = the default in brackets */
+	size_t head_bytes; /* [32768] names + values */
+	size_t fields;	   /* [100] */
+	unsigned streams;  /* [256] at once, per connection */
+	/* [HTTP_IN_MAX] body bytes held per stream. Over HTTP/2 a stream moves
+	 * this much per round trip, so it is what limits an upload from afar or
+	 * through a slow hop; a peer can make us hold it times `streams`. */
+	size_t window;
 	uint64_t head_timeout_ms; /* [10000] from first byte to end of head */
 	uint64_t idle_timeout_ms; /* [75000] no stream open; UINT64_MAX = never;
 				     clients and transports: 0 = never, too */

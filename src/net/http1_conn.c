@@ -303,7 +303,7 @@ static int take_body(struct http_conn *c)
 		return 0;
 	}
 	if (!h->discard)
-		max = HTTP_IN_MAX - buf_len(&s->in);
+		max = c->lim.window - buf_len(&s->in);
 	if (len == 0) {
 		if (c->eof)
 			body_at_eof(c);

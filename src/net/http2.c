@@ -325,7 +325,8 @@ static void submit_settings(struct http_conn *c)
 {
 	struct h2 *h = h2_of(c);
 	nghttp2_settings_entry s[] = {
-		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, HTTP_IN_MAX },
+		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+		  (uint32_t)c->lim.window },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
 		  (uint32_t)(c->lim.head_bytes + 32 * c->lim.fields) },
 		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,

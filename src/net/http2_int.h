@@ -8,7 +8,7 @@
  * Flow control is by hand (no automatic window updates): the connection's
  * credit is given back as bytes arrive, so that one reader who stops cannot
  * stop the others; a stream's credit when its user consumes. A peer can thus
- * make us hold HTTP_IN_MAX per stream, times the streams we allow.
+ * make us hold its window per stream, times the streams we allow.
  *
  * Abuse: nghttp2 limits the resets that a peer sends, CONTINUATION frames,
  * SETTINGS entries and unread acknowledgements; we limit the resets that a
@@ -22,7 +22,7 @@
 
 #include "net/http_int.h"
 
-#define H2_CONN_WINDOW 1048576 /* in flight; nothing is held for it */
+#define H2_CONN_WINDOW 4194304 /* in flight; nothing is held for it */
 #define H2_STRIKES     200     /* provoked resets allowed in a row */
 #define H2_STRIKE_MS   30      /* one is forgiven in this time */
 #define H2_QUEUE_MAX   4096    /* frames waiting for a peer who reads none */

@@ -533,6 +533,10 @@ static void set_limits(struct http_conn *c, const struct http_limits *lim,
 		l->fields = 100;
 	if (!l->streams)
 		l->streams = 256;
+	if (!l->window)
+		l->window = HTTP_IN_MAX;
+	/* a peer may send HTTP_IN_MAX before it knows our window */
+	CHECK(l->window >= HTTP_IN_MAX && l->window <= HTTP_WINDOW_MAX);
 	if (!l->head_timeout_ms)
 		l->head_timeout_ms = 10000;
 	if (!l->idle_timeout_ms)

@@ -27,6 +27,7 @@
  * overtaken by control frames or other streams, so it is little. */
 #define HTTP_PUMP_MAX	 65536u
 #define HTTP_READ_MAX	 65536u
+#define HTTP_WINDOW_MAX	 (16u << 20)
 #define HTTP_CLOSE_MS	 5000u /* to flush the last bytes */
 #define HTTP_LINGER_MS	 1000u /* then for the peer to read them */
 #define HTTP_SNIFF_MAX	 24u   /* the HTTP/2 preface */

@@ -19,7 +19,7 @@ struct http_stream *http_stream_new(struct http_conn *c)
 	list_add_tail(&c->streams, &s->link);
 	c->n_streams++;
 	http_head_init(&s->head);
-	buf_init(&s->in, HTTP_IN_MAX);
+	buf_init(&s->in, c->lim.window);
 	buf_init(&s->out, HTTP_OUT_MAX);
 	s->out_length = -1;
 	http_watch_reset(&s->in_watch, loop_now_ms(c->loop), 0);

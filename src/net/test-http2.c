@@ -184,6 +184,24 @@ static void over_memory(size_t capacity, size_t step, uint64_t n)
 	peer_fini(&p);
 }
 
+TEST(a_wider_window_holds_more_and_no_more)
+{
+	struct http_limits lim = { .window = 1u << 20 };
+	struct ask a = { .stop_reading = true };
+	struct peer p;
+
+	peer_init(&p, HTTP_2, NULL, &lim);
+	ask_start(&p, &a, "GET", "/big?n=10000000", 0);
+	T_WAIT(&p, p.app.accepted > (1u << 20));
+	peer_spin(&p, 50);
+	T_TRUE(p.app.accepted <= HTTP_OUT_MAX + 2 * lim.window);
+	ask_resume(&a);
+	T_WAIT(&p, a.closes);
+	T_INT(a.got, 10000000);
+	T_INT(a.bad, 0);
+	peer_fini(&p);
+}
+
 TEST(a_transport_carries_streams)
 {
 	over_memory(65536, 65536, 1000000);
