@@ -12,6 +12,7 @@
 #include "api/test-node.h"
 #include "base/check.h"
 #include "base/own.h"
+#include "net/ws.h"
 
 struct duplex_end {
 	struct fake *f;
@@ -195,6 +196,31 @@ static void web_closed(struct http_stream *s, const struct err *e)
 	(void)e;
 }
 
+static void on_ws_message(struct ws *w, bool is_text, const uint8_t *p,
+			  size_t n)
+{
+	CHECK(ws_send(w, is_text, p, n));
+}
+
+static void on_ws_close(struct ws *w, unsigned code, const char *reason)
+{
+	(void)w;
+	(void)code;
+	(void)reason;
+}
+
+static void start_ws(struct http_stream *s, struct loop *l)
+{
+	static const struct ws_handler h = { .on_message = on_ws_message,
+					     .on_close = on_ws_close };
+	struct err e = { 0 };
+
+	CHECK(ws_server_check(s, &e) == 0);
+	ws_server_open(l, s,
+		       ws_offers(http_stream_head(s), "mine") ? "mine" : NULL,
+		       NULL, 65536, &h, NULL);
+}
+
 static void on_web_request(struct http_conn *c, struct http_stream *s)
 {
 	static const struct http_handler echo = { .on_body = web_echo,
@@ -202,13 +228,14 @@ static void on_web_request(struct http_conn *c, struct http_stream *s)
 						  .on_close = web_closed };
 	struct http_head h;
 
-	(void)c;
+	if (http_stream_upgrade(s)) {
+		start_ws(s, ((struct fake *)http_conn_owner(c))->loop);
+		return;
+	}
 	http_stream_handle(s, &echo, NULL);
 	http_head_init(&h);
 	h.status = 200;
-	if (http_stream_upgrade(s))
-		http_stream_switch(s, &h);
-	else if (strcmp(http_stream_head(s)->path, "/echo") == 0)
+	if (strcmp(http_stream_head(s)->path, "/echo") == 0)
 		http_stream_respond(s, &h, true);
 	else
 		tell_head(s);

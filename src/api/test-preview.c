@@ -264,11 +264,37 @@ TEST(a_websocket_of_the_guest_passes_as_it_is)
 	struct wsc c;
 
 	up();
-	/* the guest's server answers 101 without a key, which the client finds
-	 * wrong; that it does so shows that the answer is the guest's */
-	wsc_open(&c, "/ws", DEV, NULL, host);
-	T_TRUE(!c.ws);
-	T_TRUE(c.status == 101 || c.status == 0);
+	wsc_open(&c, "/ws", DEV, "mine", host);
+	T_TRUE(c.ws);
+	CHECK(ws_send(c.ws, false, "ping", 4));
+	UNTIL(c.n_messages == 1);
+	T_STR(buf_cstr(&c.output), "ping");
+	ws_close(c.ws, 1000, "done");
+	UNTIL(c.closed);
+	T_INT(c.code, 1000);
+	wsc_close(&c);
+	down();
+}
+
+TEST(a_revoked_key_ends_its_websocket_in_a_preview)
+{
+	owned_str id = NULL;
+	owned_str secret = NULL;
+	owned_str path = NULL;
+	struct wsc c;
+
+	up();
+	T_INT(ASK("POST", "/v1/keys", OPERATOR,
+		  "{\"name\":\"x\",\"role\":\"developer\"}"),
+	      201);
+	id = xstrdup(rig_field("id"));
+	secret = xstrdup(rig_field("secret"));
+	wsc_open(&c, "/ws", secret, NULL, host);
+	T_TRUE(c.ws);
+	path = xasprintf("/v1/keys/%s", id);
+	T_INT(ASK("DELETE", path, OPERATOR), 200);
+	UNTIL(c.closed);
+	T_INT(c.code, 1006);
 	wsc_close(&c);
 	down();
 }
