@@ -14,6 +14,8 @@
 	50 /* of 200: as many sandboxes as a prefix is looked up in            \
 	    */
 
+#define CANDIDATES_MAX 10u
+
 bool sandbox_id_valid(const char *word)
 {
 	return id_valid(word, "sb", 20);
@@ -248,6 +250,31 @@ static json_t *all_sandboxes(const struct cli *c, struct client *cl,
 	return TAKE(all);
 }
 
+/* Each sandbox whose id begins so, on stderr. */
+static int say_candidates(const json_t *all, const char *word)
+{
+	size_t n = strlen(word), said = 0, i;
+	json_t *s;
+
+	fprintf(stderr, "caisson: \"%s\" is more than one sandbox:\n", word);
+	json_array_foreach(all, i, s)
+	{
+		char name[80];
+
+		if (strncmp(jget_str(s, "id", ""), word, n) != 0)
+			continue;
+		if (said++ == CANDIDATES_MAX) {
+			fprintf(stderr, "  …\n");
+			break;
+		}
+		jget_shown(s, "name", "-", name, sizeof(name));
+		fprintf(stderr, "  %-22.22s  %-9.9s  %s\n",
+			jget_str(s, "id", "?"), jget_str(s, "state", "?"),
+			name);
+	}
+	return cli_usage("say more of the id, or its name");
+}
+
 char *sandbox_resolve(const struct cli *c, struct client *cl, const char *word,
 		      int *ret_exit)
 {
@@ -285,9 +312,7 @@ char *sandbox_resolve(const struct cli *c, struct client *cl, const char *word,
 	if (r == PICK_OK)
 		return xstrdup(id);
 	if (r == PICK_MANY)
-		*ret_exit = cli_usage("\"%s\" is more than one sandbox: %s, "
-				      "%s, …; say more of the id",
-				      word, both[0], both[1]);
+		*ret_exit = say_candidates(all, word);
 	else if (body && jget_str(body, "id", NULL))
 		return xstrdup(jget_str(body, "id", NULL)); /* ended, by name */
 	else {
