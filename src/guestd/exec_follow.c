@@ -229,6 +229,8 @@ static void on_wake(struct loop_defer *d)
 	struct exec *x = container_of(d, struct exec, wake);
 	struct follower *f;
 
+	/* an input that is answered may have been the last that held it */
+	exec_ref(x);
 	/* streams are freed by the loop alone, so the list stays as it is */
 	if (x->writer)
 		exec_attach_moved(x->writer);
@@ -237,6 +239,7 @@ static void on_wake(struct loop_defer *d)
 	list_for_each (f, &x->followers, link)
 		follower_pump(f);
 	exec_update_floor(x);
+	exec_unref(x);
 }
 
 void exec_streams_wake(struct exec *x)

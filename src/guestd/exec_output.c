@@ -36,19 +36,26 @@ static void on_retry(struct loop_timer *t)
 	exec_output_resume(container_of(t, struct exec, retry));
 }
 
-/* When the memory for all logs is used up: a rolling log keeps less, a
- * blocking one waits. */
+/*
+ * When the memory for all logs is used up: a rolling log keeps less; one that
+ * waits for readers keeps only what they need, and little of that. Each may
+ * always hold something, so that all go on.
+ */
 static bool fits(struct exec_pipe *p)
 {
 	struct exec *x = p->exec;
+	struct execs *s = x->g->execs;
 
-	if (execs_log_fits(x->g->execs) || x->state == EXEC_ST_DRAINING)
+	if (execs_log_fits(s) || x->state == EXEC_ST_DRAINING)
 		return true;
 	if (!x->spec.block && !x->writer) {
 		if (x->log.keep_bytes > KEEP_FLOOR)
 			x->log.keep_bytes /= 2;
 		return true;
 	}
+	execlog_shrink(&x->log);
+	if (execs_log_fits(s) || execlog_unread(&x->log) < KEEP_FLOOR)
+		return true;
 	pipe_wait(p);
 	loop_timer_set(x->g->loop, &x->retry, RETRY_MS, on_retry);
 	return false;

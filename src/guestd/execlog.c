@@ -202,13 +202,30 @@ void execlog_mark_taken(struct execlog *l, uint64_t offset)
 		l->taken = offset;
 }
 
+uint64_t execlog_unread(const struct execlog *l)
+{
+	return l->end > l->floor ? l->end - l->floor : 0;
+}
+
+void execlog_shrink(struct execlog *l)
+{
+	while (!list_empty(&l->chunks)) {
+		const struct chunk *c =
+		    list_entry(list_first(&l->chunks), struct chunk, link);
+
+		if (c == last_chunk(l) || c->end > l->floor)
+			return;
+		drop_first(l);
+	}
+}
+
 size_t execlog_room(const struct execlog *l)
 {
 	uint64_t waiting;
 
 	if (l->floor == UINT64_MAX)
 		return SIZE_MAX;
-	waiting = l->end > l->floor ? l->end - l->floor : 0;
+	waiting = execlog_unread(l);
 	return waiting >= l->keep_bytes ? 0 : l->keep_bytes - (size_t)waiting;
 }
 

@@ -60,6 +60,10 @@ void execlog_set_floor(struct execlog *l, uint64_t floor);
 void execlog_mark_taken(struct execlog *l, uint64_t offset);
 /* Bytes that may still come before the floor would have to be broken. */
 size_t execlog_room(const struct execlog *l);
+/* Bytes at or above the floor. */
+uint64_t execlog_unread(const struct execlog *l);
+/* Drop what no reader needs, whatever keep_bytes and slack say. */
+void execlog_shrink(struct execlog *l);
 /* Drop everything held, e.g. of a finished exec when memory is short. */
 void execlog_drop_all(struct execlog *l);
 

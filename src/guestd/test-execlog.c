@@ -300,3 +300,40 @@ TEST(piece_is_no_longer_than_asked)
 	T_INT(p.p[0], 'b');
 	execlog_fini(&l);
 }
+
+TEST(shrinking_keeps_what_a_reader_needs)
+{
+	struct execlog l;
+	size_t total = 0;
+	char text[1024] = { 0 };
+
+	execlog_init(&l, 65536, &total);
+	execlog_set_floor(&l, 0);
+	l.slack = 65536;
+	for (int i = 0; i < 32; i++)
+		T_INT(execlog_put(&l, EXEC_STDOUT, text, sizeof(text)), 0);
+	execlog_shrink(&l);
+	T_INT(l.begin, 0);
+	T_INT(execlog_unread(&l), 32768);
+	execlog_mark_taken(&l, 20000);
+	execlog_set_floor(&l, 20000);
+	T_INT(l.begin, 0);
+	execlog_shrink(&l);
+	T_TRUE(l.begin > 0 && l.begin <= 20000);
+	T_INT(execlog_unread(&l), 12768);
+	T_INT(l.dropped_bytes, 0);
+	execlog_fini(&l);
+	T_INT(total, 0);
+}
+
+TEST(terminal_bytes_are_counted_apart)
+{
+	struct execlog l;
+	size_t total = 0;
+
+	execlog_init(&l, 65536, &total);
+	T_INT(execlog_put(&l, EXEC_PTY, "abc", 3), 0);
+	T_INT(l.n_kind[EXEC_PTY - EXEC_STDOUT], 3);
+	T_INT(l.n_kind[0] + l.n_kind[1], 0);
+	execlog_fini(&l);
+}

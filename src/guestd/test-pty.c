@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "base/test.h"
@@ -246,5 +247,16 @@ TEST(program_ends_with_its_session)
 	session_finish(&s);
 	T_STR(buf_cstr(&s.f.out), "hi\r\n");
 	T_INT(exit_int(&s.f, "code"), 0);
+	over();
+}
+
+TEST(terminal_belongs_to_the_user)
+{
+	if (geteuid() != 0)
+		return; /* only root becomes somebody else */
+	open_pty("\"shell\":\"id -un; stat -c %U $(tty); echo again > $(tty)\","
+		 "\"user\":\"nobody\"");
+	session_finish(&s);
+	T_STR(buf_cstr(&s.f.out), "nobody\r\nnobody\r\nagain\r\n");
 	over();
 }
