@@ -184,6 +184,7 @@ static int serve(void)
 	static const struct http_conn_ops ops = { .on_request = on_request };
 	static const struct http_limits lim = { .head_timeout_ms = 2000,
 						.body_timeout_ms = 2000,
+						.idle_timeout_ms = 2000,
 						.write_timeout_ms = 2000,
 						.conns_per_peer = 64 };
 	struct http_server *s;
