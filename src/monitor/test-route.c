@@ -200,7 +200,7 @@ TEST(archives_have_two_formats)
 	T_TRUE(!got.is_zstd);
 	T_STR(route("GET", "/v1/archive?path=/a&format=zip"), "invalid");
 	T_STR(route("PUT", "/v1/archive?path=/a&owner=u:g"),
-	      "/v1/archive?path=/a&owner=u:g");
+	      "/v1/archive?path=/a&owner=u%3Ag");
 	T_TRUE(got.kind == ROUTE_JSON && got.has_body);
 }
 
