@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/api.h"
@@ -9,10 +10,11 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/ready.h"
+#include "net/addr.h"
 
 struct options {
 	const char *run, *db, *control, *data, *data_url, *preview;
-	struct arg_list hosts, origins;
+	struct arg_list hosts, origins, webhook_allow;
 	int64_t db_conns, rate;
 	bool openapi;
 };
@@ -45,6 +47,10 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 		  0 },
 		{ "origin", 0, ARG_LIST, &o->origins, "URL",
 		  "an Origin (page) to let in; may be repeated", 0, 0 },
+		{ "webhook-allow", 0, ARG_LIST, &o->webhook_allow, "CIDR",
+		  "a network that webhooks may go to, beside public addresses; "
+		  "the controller needs it too",
+		  0, 0 },
 		{ "db-connections", 0, ARG_INT, &o->db_conns, "N",
 		  "connections to the database (16)", 1, 256 },
 		{ "rate", 0, ARG_INT, &o->rate, "N",
@@ -61,6 +67,7 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
 	};
+	struct addr_net net;
 	int rest = 0, r = args_parse(&a, argc, argv, &rest, e);
 
 	if (r != ARGS_OK)
@@ -68,6 +75,13 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 	if (rest < argc)
 		return err_set(e, -EINVAL, ERR_INVALID,
 			       "unexpected argument \"%s\"", argv[rest]);
+	for (size_t i = 0; i < o->webhook_allow.n; i++)
+		if (!addr_net_parse(o->webhook_allow.v[i],
+				    strlen(o->webhook_allow.v[i]), &net))
+			return err_set(e, -EINVAL, ERR_INVALID,
+				       "--webhook-allow %s: expected a network "
+				       "such as 10.1.0.0/16",
+				       o->webhook_allow.v[i]);
 	if (!o->db && !o->openapi)
 		return err_set(e, -EINVAL, ERR_INVALID,
 			       "--db CONNINFO is needed; `caisson up` passes "
@@ -89,6 +103,8 @@ static int serve(const struct options *o, struct err *e)
 		.n_hosts = o->hosts.n,
 		.origins = o->origins.v,
 		.n_origins = o->origins.n,
+		.webhook_allow = o->webhook_allow.v,
+		.n_webhook_allow = o->webhook_allow.n,
 		.data_url = o->data_url,
 		.preview_domain = o->preview,
 		.db_conns = (unsigned)o->db_conns,
