@@ -180,12 +180,27 @@ static void up_on_writable(struct http_stream *s)
 	pass_request(http_stream_owner(s));
 }
 
+/* The way to the guest broke under a stream of frames: the exec goes on, and
+ * the client may come back to where he is. */
+static bool tell_broken(struct pass *p)
+{
+	if (p->answer != ANSWER_FRAMES || p->has_answered || !p->down ||
+	    !p->has_head || p->frames.has_ended)
+		return false;
+	p->has_answered = p->has_all_body = true;
+	frames_put_closing(&p->frames, "disconnected", true, &p->out);
+	pass_response(p);
+	return true;
+}
+
 static void up_on_close(struct http_stream *s, const struct err *e)
 {
 	struct pass *p = http_stream_owner(s);
 
 	p->up = NULL;
-	if (!p->has_answered)
+	if (e && tell_broken(p))
+		log_debug("guest_stream_broke", "why=%s", e->msg);
+	else if (!p->has_answered)
 		pass_fail(p, e ? "the connection to the guest's daemon broke"
 			       : "the guest's answer ended early");
 	else if (e && p->down && p->route.kind == ROUTE_TUNNEL)

@@ -3,7 +3,9 @@
 
 /*
  * One request on its way: a client's stream (down) coupled to a stream of the
- * guest (up). Frees itself when both have ended.
+ * guest (up). Frees itself when both have ended. When the way to the guest
+ * breaks, frames end with CLOSING {"reason":"disconnected","retry":true}; what
+ * else had begun is cut.
  */
 
 #include "base/list.h"

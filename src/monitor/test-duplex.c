@@ -163,6 +163,23 @@ TEST(a_wrong_frame_of_the_guest_cuts_the_attach)
 	stop();
 }
 
+TEST(a_broken_way_to_the_guest_may_be_tried_again)
+{
+	uint8_t out[64];
+	size_t n = frame(out, EXEC_STDOUT, 0, "abc", 3);
+
+	start();
+	open_stream(ATTACH, out, n + 5); /* and a piece of the next one */
+	T_UNTIL(fake->body_n == n);
+	fake->to_guest = http_conn_free(fake->to_guest);
+	finish();
+	T_TRUE(!fake->was_cut);
+	T_INT(fake->body[n], EXEC_CLOSING);
+	T_INT(fake->body[n + 15], 3); /* where to go on */
+	T_TRUE(memmem(fake->body, fake->body_n, "\"retry\":true", 12) != NULL);
+	stop();
+}
+
 TEST(attach_may_be_refused)
 {
 	start();
