@@ -8,7 +8,7 @@
 
 #include "base/own.h"
 
-#define STMTS_MAX 64u
+#define STMTS_MAX 128u
 
 char *acting_sql(const char *sql, unsigned n)
 {

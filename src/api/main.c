@@ -23,6 +23,19 @@ static const char more[] = "Example:\n"
 			   "  caisson-api --db 'host=/run/caisson/pg "
 			   "dbname=caisson user=caisson_api'\n";
 
+static int check_allow(const struct arg_list *list, struct err *e)
+{
+	struct addr_net net;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (!addr_net_parse(list->v[i], strlen(list->v[i]), &net))
+			return err_set(e, -EINVAL, ERR_INVALID,
+				       "--webhook-allow %s: expected a network "
+				       "such as 10.1.0.0/16",
+				       list->v[i]);
+	return 0;
+}
+
 static int parse(int argc, char **argv, struct options *o, struct err *e)
 {
 	const struct arg_opt opts[] = {
@@ -67,7 +80,6 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 		.opts = opts,
 		.n_opts = ARRAY_SIZE(opts),
 	};
-	struct addr_net net;
 	int rest = 0, r = args_parse(&a, argc, argv, &rest, e);
 
 	if (r != ARGS_OK)
@@ -75,13 +87,8 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 	if (rest < argc)
 		return err_set(e, -EINVAL, ERR_INVALID,
 			       "unexpected argument \"%s\"", argv[rest]);
-	for (size_t i = 0; i < o->webhook_allow.n; i++)
-		if (!addr_net_parse(o->webhook_allow.v[i],
-				    strlen(o->webhook_allow.v[i]), &net))
-			return err_set(e, -EINVAL, ERR_INVALID,
-				       "--webhook-allow %s: expected a network "
-				       "such as 10.1.0.0/16",
-				       o->webhook_allow.v[i]);
+	if (check_allow(&o->webhook_allow, e) < 0)
+		return -EINVAL;
 	if (!o->db && !o->openapi)
 		return err_set(e, -EINVAL, ERR_INVALID,
 			       "--db CONNINFO is needed; `caisson up` passes "
