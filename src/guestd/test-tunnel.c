@@ -153,6 +153,32 @@ TEST(port_that_ends_first_still_hears)
 	rig_fini(&r);
 }
 
+TEST(port_that_is_gone_lets_the_client_end)
+{
+	int port;
+	owned_fd lis = listen_at(false, &port);
+	owned_fd fd = -1;
+	struct http_stream *s;
+	static const char text[100000];
+	size_t sent = 0;
+
+	guest_up(&r);
+	s = begin(port);
+	fd = accept_one(lis);
+	until_status();
+	fd = fd_close(fd);
+	rig_run(&r, 50, NULL);
+	while (sent < sizeof(text) && !p.closed) {
+		sent += http_stream_write(s, text + sent, sizeof(text) - sent);
+		rig_run(&r, 20, &p.closed);
+	}
+	if (!p.closed)
+		http_stream_end(s);
+	T_TRUE(rig_finish(&p));
+	rig_reply_fini(&p);
+	rig_fini(&r);
+}
+
 TEST(second_family)
 {
 	int port;

@@ -154,6 +154,15 @@ static void run(struct tunnel *t)
 
 /* ---- connecting ---- */
 
+static void discard(struct http_stream *s)
+{
+	const uint8_t *b;
+	size_t n;
+
+	while ((n = http_stream_peek(s, &b)) > 0)
+		http_stream_consume(s, n);
+}
+
 static void on_connected(struct tunnel *t)
 {
 	struct http_head head;
@@ -190,6 +199,7 @@ static void on_sock(struct loop_io *io, unsigned events)
 		}
 		if (t->in_over) {
 			drop_socket(t);
+			discard(t->stream);
 			return;
 		}
 	}
@@ -243,8 +253,12 @@ static void pump(struct http_stream *s)
 {
 	struct tunnel *t = http_stream_owner(s);
 
-	if (!t->connected || t->sock < 0)
+	if (!t->connected)
 		return;
+	if (t->sock < 0) {
+		discard(s); /* nobody is left to hear it */
+		return;
+	}
 	if (!t->io.loop)
 		(void)loop_io_add(t->g->loop, &t->io, t->sock, LOOP_IN,
 				  on_sock);
