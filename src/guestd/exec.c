@@ -16,6 +16,8 @@
 #include "guestd/exec_stream.h"
 #include "proto/data.h"
 
+#define RSS_MARGIN (256u << 10)
+
 void exec_ref(struct exec *x)
 {
 	x->refs++;
@@ -113,11 +115,26 @@ static void find_left_behind(struct exec *x)
 		x->fact.n_left = n < EXEC_LEFT_MAX ? (size_t)n : EXEC_LEFT_MAX;
 }
 
+/*
+ * wait4() counts what the child was before it became the program: guestd's own
+ * pages. Where those were more, the cgroup's peak is the better bound.
+ */
+static void correct_rss(struct exec *x)
+{
+	struct exec_fact *f = &x->fact;
+	int64_t peak = cgroup_value(x->cgroup, "memory.peak", "");
+
+	if (peak > 0 && f->max_rss_bytes <= x->fork_rss_bytes + RSS_MARGIN &&
+	    (uint64_t)peak < f->max_rss_bytes)
+		f->max_rss_bytes = (uint64_t)peak;
+}
+
 static void end(struct exec *x)
 {
 	int64_t cpu_us;
 
 	find_left_behind(x);
+	correct_rss(x);
 	exec_output_stop(x);
 	loop_timer_del(&x->drain);
 	cpu_us = cgroup_value(x->cgroup, "cpu.stat", "usage_usec");

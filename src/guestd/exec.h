@@ -106,6 +106,7 @@ struct exec {
 	bool is_killed;	 /* its tree is being ended, see exec_kill.h */
 	int64_t created_at_ms, started_at_ms, ended_at_ms; /* wall clock */
 	uint64_t began_us, ended_ms, kill_began_ms;
+	uint64_t fork_rss_bytes; /* of guestd, which the child began as */
 	struct loop_timer timeout, drain, kill;
 
 	/* what the child reports if it could not exec */

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -130,10 +132,26 @@ static int start_fds_open(struct start_fds *f, struct exec *x, struct err *e)
 	return 0;
 }
 
+/* Resident memory of guestd; 0 if it cannot be had. */
+static uint64_t own_rss_bytes(const struct held *h)
+{
+	char text[128];
+	owned_fd fd = openat(h->proc, "self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	const char *p;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	p = strchr(text, ' ');
+	return p ? strtoull(p, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 static void adopt(struct exec *x, pid_t pid, struct start_fds *f)
 {
 	x->state = EXEC_ST_STARTING;
 	x->pid = pid;
+	x->fork_rss_bytes = own_rss_bytes(&x->g->held);
 	x->began_us = now_mono_us();
 	x->started_at_ms = now_unix_ms();
 	children_add(x->g->children, &x->child, pid, exec_on_exit);
