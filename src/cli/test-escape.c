@@ -32,7 +32,8 @@ static void type(const char *keys, bool tilde, const char *in, size_t n,
 			ret->events[ret->n_events++] = ev;
 	}
 	T_TRUE(buf_len(&out) < sizeof(ret->text));
-	memcpy(ret->text, buf_data(&out), buf_len(&out));
+	if (buf_len(&out) > 0)
+		memcpy(ret->text, buf_data(&out), buf_len(&out));
 	buf_fini(&out);
 }
 
