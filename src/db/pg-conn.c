@@ -47,7 +47,7 @@ static void close_pg(struct pg_conn *c)
 	c->result = NULL;
 	PQfinish(c->pg);
 	c->pg = NULL;
-	c->prepared = 0;
+	memset(c->prepared, 0, sizeof(c->prepared));
 	c->state = PG_DOWN;
 }
 
@@ -147,7 +147,7 @@ static int send_next(struct pg_conn *c)
 	char name[16];
 
 	stmt_name(q->stmt, name);
-	if (!(c->prepared & (UINT64_C(1) << (q->stmt->id - 1)))) {
+	if (!c->prepared[q->stmt->id - 1]) {
 		c->state = PG_PREPARE;
 		return PQsendPrepare(c->pg, name, q->stmt->sql,
 				     (int)q->stmt->n_params, NULL);
@@ -213,7 +213,7 @@ static void on_complete(struct pg_conn *c)
 			finish_exec(c);
 			break;
 		}
-		c->prepared |= UINT64_C(1) << (c->req->stmt->id - 1);
+		c->prepared[c->req->stmt->id - 1] = true;
 		PQclear(TAKE(c->result));
 		if (!send_next(c) || !flush(c))
 			conn_lost(c);

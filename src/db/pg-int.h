@@ -42,7 +42,7 @@ struct pg_conn {
 	int fd; /* a duplicate of libpq's, which the loop watches */
 	struct loop_timer timer; /* back-off, or the handshake's limit */
 	unsigned retry_ms;
-	uint64_t prepared; /* bit id - 1 */
+	bool prepared[PG_STMTS_MAX]; /* by id - 1 */
 	struct pg_request *req;
 	PGresult *result; /* first one of the running statement */
 };

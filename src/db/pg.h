@@ -27,7 +27,7 @@
 #include "base/err.h"
 #include "base/loop.h"
 
-#define PG_STMTS_MAX  64u
+#define PG_STMTS_MAX  256u
 #define PG_PARAMS_MAX 32u
 
 /* A statement: define it static, once; pass it by address. */

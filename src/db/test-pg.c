@@ -118,6 +118,28 @@ TEST(a_statement_is_prepared_once_per_connection)
 	down();
 }
 
+TEST(a_program_may_have_more_than_64_statements)
+{
+	static struct pg_stmt many[100];
+	static char sql[100][32];
+	struct answer a = { 0 };
+	char text[8];
+
+	up(1, 0);
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < 100; i++) {
+			snprintf(sql[i], sizeof(sql[i]), "SELECT %d", i);
+			many[i].name = "many";
+			many[i].sql = sql[i];
+			ask(&many[i], NULL, 30000, &a);
+			wait_for(&a, round * 100 + i + 1);
+			T_TRUE(!a.failed);
+			snprintf(text, sizeof(text), "%d", i);
+			T_STR(a.text[0], text);
+		}
+	down();
+}
+
 TEST(many_queries_over_few_connections_all_end)
 {
 	struct answer a = { 0 };
