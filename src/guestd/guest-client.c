@@ -70,6 +70,7 @@ static int run(struct rig *r, char **words, int n)
 		(void)json_array_append_new(cmd, json_string(words[i]));
 	json_set_take(spec, "id", json_string(id));
 	json_set_take(spec, "cmd", cmd);
+	json_set_take(spec, "start", json_string("now"));
 	json_set_take(spec, "overflow", json_string("block"));
 	body = json_text(spec);
 	json_decref(spec);
