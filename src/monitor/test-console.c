@@ -54,7 +54,8 @@ static void on_body(struct http_stream *s)
 	if (rig.reads_nothing)
 		return;
 	T_TRUE(n < sizeof(rig.text) - rig.n);
-	memcpy(rig.text + rig.n, p, n);
+	if (n)
+		memcpy(rig.text + rig.n, p, n);
 	rig.n += n;
 	rig.text[rig.n] = '\0';
 	http_stream_consume(s, n);

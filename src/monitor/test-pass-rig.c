@@ -150,7 +150,8 @@ static void client_body(struct http_stream *s)
 	if (fake->reads_nothing)
 		return;
 	T_TRUE(n <= BIG_MAX - 1 - fake->body_n);
-	memcpy(fake->body + fake->body_n, p, n);
+	if (n)
+		memcpy(fake->body + fake->body_n, p, n);
 	fake->body_n += n;
 	fake->body[fake->body_n] = '\0';
 	http_stream_consume(s, n);
