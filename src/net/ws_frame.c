@@ -33,7 +33,7 @@ size_t ws_frame_head(uint8_t ret[WS_HEAD_MAX], enum ws_op op, uint64_t n,
 void ws_frame_mask(uint8_t *p, size_t n, const uint8_t mask[4], uint64_t at)
 {
 	uint8_t key[4], wide[8];
-	uint64_t k, v;
+	uint64_t k, v = 0; /* 0: for the analyser */
 	size_t i = 0;
 
 	for (size_t j = 0; j < 4; j++)
