@@ -216,11 +216,26 @@ const char *auth_key(const char *authorization, const char *x_api_key)
 	return key;
 }
 
+/* A preview (the one kind of request without a route) may have an Authorization
+ * that is for the guest's server: ours is then in X-API-Key. */
+static const char *authorization_of(const struct req *r)
+{
+	const char *v = req_header(r, "authorization");
+	const char *text;
+
+	if (!v || r->route)
+		return v;
+	if (strncasecmp(v, "Bearer ", 7) != 0)
+		return NULL;
+	text = v + 7 + strspn(v + 7, " ");
+	return auth_key(NULL, text) || token_form(text) ? v : NULL;
+}
+
 /* A token in Authorization or X-API-Key, or where a browser's WebSocket can put
  * it: Sec-WebSocket-Protocol: …, bearer.TOKEN. */
 static bool token_of(struct req *r, char ret[TOKEN_TEXT])
 {
-	const char *auth = req_header(r, "authorization");
+	const char *auth = authorization_of(r);
 	const char *key = req_header(r, "x-api-key");
 	const char *list = req_header(r, "sec-websocket-protocol");
 	const char *at = NULL;
@@ -270,8 +285,8 @@ static void refuse(struct req *r, const char *what,
 static bool claim_of(struct req *r, struct claim *ret,
 		     void (*done)(struct req *, const struct fault *))
 {
-	const char *key = auth_key(req_header(r, "authorization"),
-				   req_header(r, "x-api-key"));
+	const char *key =
+	    auth_key(authorization_of(r), req_header(r, "x-api-key"));
 	char text[TOKEN_TEXT];
 	enum token_result what;
 	struct fault f;

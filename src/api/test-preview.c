@@ -159,6 +159,14 @@ TEST(a_private_port_needs_a_key_of_its_project)
 	T_INT(look(VIEWER, NULL, NULL), 403);
 	T_INT(look(DEV, NULL, NULL), 200);
 	T_INT(look(NULL, "x-api-key", DEV), 200);
+	/* the user's own Authorization is not for us, and does no harm */
+	T_INT(ASK("GET", "/", NULL, .name = "authorization",
+		  .value = "Basic dTpw", .name2 = "x-api-key", .value2 = DEV,
+		  .host = host, .data = true),
+	      200);
+	T_HAS(buf_cstr(&rig_last.body), "authorization: Basic dTpw\n");
+	T_TRUE(!strstr(buf_cstr(&rig_last.body), "e2b_"));
+	T_INT(look(NULL, "authorization", "Basic dTpw"), 401);
 	body = xasprintf("{\"sandbox\":\"%s\",\"allow\":[\"ports\"]}", sb);
 	T_INT(ASK("POST", "/v1/tokens", DEV, body), 201);
 	token = xstrdup(rig_field("token"));
