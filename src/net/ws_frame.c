@@ -32,19 +32,11 @@ size_t ws_frame_head(uint8_t ret[WS_HEAD_MAX], enum ws_op op, uint64_t n,
 
 void ws_frame_mask(uint8_t *p, size_t n, const uint8_t mask[4], uint64_t at)
 {
-	uint8_t key[4], wide[8];
-	uint64_t k, v = 0; /* 0: for the analyser */
-	size_t i = 0;
+	uint8_t key[4];
 
-	for (size_t j = 0; j < 4; j++)
-		key[j] = wide[j] = wide[j + 4] = mask[(at + j) & 3];
-	memcpy(&k, wide, sizeof(k));
-	for (; i + 8 <= n; i += 8) {
-		memcpy(&v, p + i, sizeof(v));
-		v ^= k;
-		memcpy(p + i, &v, sizeof(v));
-	}
-	for (; i < n; i++)
+	for (size_t i = 0; i < 4; i++)
+		key[i] = mask[(at + i) & 3];
+	for (size_t i = 0; i < n; i++)
 		p[i] ^= key[i & 3];
 }
 
