@@ -21,6 +21,12 @@
 #include "base/own.h"
 #include "guestd/filework.h"
 
+/* gcc 12 loses sight of streams in an array that was reallocated; all of them
+ * are closed at the end of filework_remove_tree(). */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
 #define OPEN_MAX_  64u
 #define LEVELS_MAX 100000u
 /* Somebody who fills a folder while we empty it is given up on. */
@@ -89,20 +95,23 @@ static int push(struct removal *r, int dir, const char *name)
 }
 
 /* Open the level above again, from the one below it. */
-static int reopen(struct level *up, struct level *below)
+static DIR *reopen(const struct level *up, const struct level *below)
 {
 	struct stat st;
-	int fd =
+	owned_fd fd =
 	    openat(dirfd(below->d), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d;
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) < 0 || st.st_dev != up->dev ||
-	    st.st_ino != up->ino || !(up->d = fdopendir(fd))) {
-		fd_close(fd);
-		return -EBUSY; /* it was moved away under us */
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return NULL;
+	if (st.st_dev != up->dev || st.st_ino != up->ino) {
+		errno = EBUSY; /* it was moved away under us */
+		return NULL;
 	}
-	return 0;
+	d = fdopendir(fd);
+	if (d)
+		(void)take_fd(&fd);
+	return d;
 }
 
 /* 0 = gone, 1 = a folder with something in it, -errno. Most things are files;
@@ -134,9 +143,9 @@ static int pop(struct removal *r, int top)
 	int result;
 
 	if (up && !up->d) {
-		result = reopen(up, l);
-		if (result < 0)
-			return fail(r, -result, l->name);
+		up->d = reopen(up, l);
+		if (!up->d)
+			return fail(r, errno, l->name);
 	}
 	result = remove_one(up ? dirfd(up->d) : top, l->name);
 	if (result < 0)
@@ -196,11 +205,9 @@ int filework_remove_tree(struct file_ctx *c, int dir, const char *name,
 		result = push(&r, dir, name);
 	if (result == 0)
 		result = run(&r, dir);
-	while (r.n > 0) {
-		r.n--;
-		if (r.level[r.n].d)
-			(void)closedir(r.level[r.n].d);
-	}
+	for (size_t i = 0; i < r.n; i++)
+		if (r.level[i].d)
+			(void)closedir(r.level[i].d);
 	free(r.level);
 	return result;
 }
