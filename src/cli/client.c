@@ -178,6 +178,14 @@ static CURLcode drive(struct client *cl)
 	return res;
 }
 
+void client_trust(void *easy)
+{
+	const char *file = getenv("CAISSON_CA_FILE");
+
+	if (file && *file)
+		curl_easy_setopt(easy, CURLOPT_CAINFO, file);
+}
+
 static void prepare(struct client *cl, const char *url, const char *method,
 		    const char *body, struct curl_slist *hs, struct sink *s)
 {
@@ -201,6 +209,7 @@ static void prepare(struct client *cl, const char *url, const char *method,
 		curl_easy_setopt(h, CURLOPT_POSTFIELDS, body);
 		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE, (long)strlen(body));
 	}
+	client_trust(h);
 	cl->problem[0] = '\0';
 }
 

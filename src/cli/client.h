@@ -64,5 +64,8 @@ int client_stream(struct client *cl, enum client_side side, const char *path,
 
 /* Fill *f from an answer's body (pure; any bytes). */
 void fault_parse(int status, const void *p, size_t n, struct fault *f);
+/* CAISSON_CA_FILE names certificates to trust instead of the system's, for a
+ * server with a CA of its own. easy is a CURL *. */
+void client_trust(void *easy);
 /* Percent-encode a path segment or query value; allocated. */
 char *client_escape(const char *s);

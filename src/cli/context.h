@@ -9,7 +9,8 @@
  *   {"current": NAME, "contexts": {NAME: {"url", "data_url", "key"}}}
  *
  * CAISSON_CONFIG names another file, CAISSON_CONTEXT another context, and
- * CAISSON_URL, CAISSON_DATA_URL, CAISSON_KEY override single values.
+ * CAISSON_URL, CAISSON_DATA_URL, CAISSON_KEY override single values;
+ * CAISSON_CA_FILE names the CA of an https server (cli/client.h).
  * Blocking; small files.
  */
 

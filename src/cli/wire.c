@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/own.h"
+#include "cli/client.h"
 
 #define ROUND_MS  2u /* curl is asked so often while it connects */
 #define PUMP_MAX  65536u
@@ -286,6 +287,7 @@ struct wire *wire_open(struct loop *l, const char *url, uint64_t timeout_ms,
 	/* through a proxy by CONNECT: it shall not read what is inside */
 	curl_easy_setopt(h, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	curl_easy_setopt(h, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
+	client_trust(h);
 	CHECK(curl_multi_add_handle(w->multi, h) == CURLM_OK);
 	loop_timer_set(l, &w->round, 0, on_round);
 	return w;

@@ -7,10 +7,12 @@ import pty
 import select
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from fcntl import ioctl
 from pathlib import Path
@@ -92,6 +94,61 @@ def test_a_line_that_breaks_is_not_noticed_by_the_bytes(caisson, sandbox):
     cutter.close()
     assert r.returncode == 0 and r.stdout == data, (r.returncode, len(r.stdout), r.stderr[-500:])
     assert b"connection lost at byte" in r.stderr and cutter.done > 0
+
+
+class Tls:
+    """TLS in front of a plain port, with a certificate of its own."""
+
+    def __init__(self, port, folder):
+        self.port, self.cert = port, folder / "cert.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                        "-keyout", folder / "key.pem", "-out", self.cert, "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(self.cert, folder / "key.pem")
+        self.context.set_alpn_protocols(["http/1.1"])
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "https://127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            c, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(c,), daemon=True).start()
+
+    def serve(self, plain):
+        try:
+            near = self.context.wrap_socket(plain, server_side=True)
+        except OSError:
+            return
+        far = socket.create_connection(("127.0.0.1", self.port))
+        near.setblocking(False)
+        far.setblocking(False)
+        queues, ended = {near: b"", far: b""}, False
+        while not ended:
+            select.select([near, far] if not any(queues.values()) else [], [s for s in queues if queues[s]], [], 0.02)
+            for a, b in ((near, far), (far, near)):
+                try:
+                    if not queues[b]:
+                        queues[b] = a.recv(65536)
+                        ended = ended or not queues[b]
+                    queues[b] = queues[b][b.send(queues[b]):]
+                except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    pass
+                except OSError:
+                    ended = True
+        near.close(), far.close()
+
+
+def test_over_https(caisson, sandbox, tmp_path):
+    tls = Tls(caisson.data_port, tmp_path)
+    env = dict(caisson.env, CAISSON_DATA_URL=tls.address, CAISSON_CA_FILE=str(tls.cert))
+    data = os.urandom(1_500_000)
+    r = subprocess.run([CAISSON, "exec", "-i", sandbox, "--", "cat"], env=env, input=data, capture_output=True, timeout=PATIENCE_S * 4)
+    assert r.returncode == 0 and r.stdout == data, (r.returncode, len(r.stdout), r.stderr[-500:])
+    del env["CAISSON_CA_FILE"]
+    r = subprocess.run([CAISSON, "exec", "--give-up", "1", sandbox, "--", "true"], env=env, capture_output=True, timeout=PATIENCE_S)
+    assert r.returncode == 125 and b"certificate" in r.stderr, r
 
 
 def test_a_terminal_has_its_size_its_keys_and_its_end(caisson, sandbox):
