@@ -299,7 +299,6 @@ TEST(a_reader_that_stops_loses_nothing_and_holds_nobody_up)
 {
 	owned_str start = NULL;
 	owned_str path = NULL;
-	owned_str id = NULL;
 	struct call slow, quick;
 
 	up();
@@ -334,7 +333,6 @@ TEST(a_reader_that_stops_loses_nothing_and_holds_nobody_up)
 
 TEST(a_revoked_key_ends_its_streams)
 {
-	owned_str id = NULL;
 	owned_str secret = NULL;
 	owned_str path = NULL;
 	struct call c;
