@@ -24,11 +24,10 @@ static unsigned type(struct escape *s, const uint8_t *p, size_t n, size_t piece,
 
 		CHECK(eaten > 0 && eaten <= part);
 		CHECK(buf_len(out) - before <= part + ESCAPE_KEYS_MAX + 1);
-		events = events * 5 + ev;
+		if (ev != ESCAPE_NONE)
+			events = events * 5 + ev;
 		p += eaten;
 		n -= eaten;
-		if (ev == ESCAPE_NONE)
-			events /= 5;
 	}
 	return events;
 }

@@ -9,7 +9,7 @@
 #include "base/own.h"
 #include "base/test.h"
 #include "cli/exitcode.h"
-#include "test-fake.h"
+#include "cli/test-fake.h"
 
 static char *text(struct buf *b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test-fake.h"
+#include "cli/test-fake.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 #include "base/own.h"
 #include "base/test.h"
 #include "base/text.h"
-#include "test-fake.h"
+#include "cli/test-fake.h"
 
 /* Start `forward box 0:PORT`; returns its local port. */
 static int start(const struct fake *f, char *spec, pid_t *ret_pid, int *ret_err)

@@ -14,7 +14,7 @@
 #include "base/own.h"
 #include "base/test.h"
 #include "base/text.h"
-#include "test-fake.h"
+#include "cli/test-fake.h"
 
 struct term {
 	struct fake f;
