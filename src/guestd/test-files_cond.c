@@ -360,7 +360,7 @@ TEST(read_only_disk)
 	T_INT(umount2(path, MNT_DETACH), 0);
 }
 
-TEST(leftovers_of_a_crash_are_cleaned)
+TEST(fresh_temporary_file_of_another_is_kept)
 {
 	owned_str path = in_tmp(".caisson-tmp-0123456789abcdef");
 	struct timespec old[2] = { { 1, 0 }, { 1, 0 } };
