@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "net/http1.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,10 +23,7 @@ static bool field_valid(const char *name, const char *value)
 	if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") !=
 			  strlen(name))
 		return false;
-	for (; *value; value++)
-		if ((unsigned char)*value < 0x20 && *value != '\t')
-			return false;
-	return true;
+	return http1_is_value(value, strlen(value));
 }
 
 static void add_fields(struct http_head *h, const char *text)
@@ -36,11 +34,11 @@ static void add_fields(struct http_head *h, const char *text)
 		char *colon = strchr(line, ':');
 
 		if (colon) {
+			char *value = colon + 1 + strspn(colon + 1, " ");
+
 			*colon = '\0';
-			if (field_valid(line, colon + 1))
-				http_head_add(h, line,
-					      colon + 1 +
-						  strspn(colon + 1, " "));
+			if (field_valid(line, value))
+				http_head_add(h, line, value);
 		}
 		text += n + (text[n] == '\n');
 	}
@@ -81,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	http_head_init(&from);
 	from.method = xstrdup("GET");
 	from.path = xstrdup("/");
-	from.authority = xstrdup(host);
+	from.authority = xstrdup(port ? host : "localhost");
 	from.status = 200;
 	add_fields(&from, text + strcspn(text, "\n"));
 	preview_request(&from, "peer", &to);

@@ -97,7 +97,7 @@ static bool takes_it_itself(const struct route *route)
 {
 	return route->run == h_sandbox_create || route->run == h_sandbox_end ||
 	       route->run == h_key_create || route->run == h_build_start ||
-	       route->run == h_exec_create;
+	       route->run == h_exec_create || route->run == h_exec_run;
 }
 
 static bool changes(const struct route *route)

@@ -28,6 +28,10 @@ bool preview_host(const char *host, uint16_t *ret_port, char ret_id[23])
 	if (!text_int(port, 1, 65535, &v) || !id_valid(id, "sb", 20) ||
 	    strlen(host) < digits + 1 + 22 || host[digits + 1 + 22] != '.')
 		return false;
+	/* it is passed on as a header, too */
+	if (strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			 "0123456789.-:") != strlen(host))
+		return false;
 	*ret_port = (uint16_t)v;
 	memcpy(ret_id, id, sizeof(id));
 	return true;
@@ -124,11 +128,15 @@ static char *without(const char *list, const char *separators,
 		size_t n;
 
 		list += strspn(list, separators);
+		list += strspn(list, " \t");
 		n = strcspn(list, separators);
 		if (separators[0] == ';') /* blanks are part of values */
 			n = strcspn(list, ";");
 		item = xstrndup(list, n);
 		list += n;
+		/* a value neither begins nor ends with a blank */
+		while (n && (item[n - 1] == ' ' || item[n - 1] == '\t'))
+			item[--n] = '\0';
 		if (*item && !drop(item))
 			buf_printf(&b, "%s%s", buf_len(&b) ? joiner : "", item);
 	}

@@ -274,6 +274,8 @@ TEST(a_preview_host_has_a_port_an_id_and_a_domain)
 		"-sb0123456789abcdefghij.x",
 		"80 sb0123456789abcdefghij.x",
 		"a80-sb0123456789abcdefghij.x",
+		"80-sb0123456789abcdefghij.x y",
+		"80-sb0123456789abcdefghij.\x7f",
 	};
 	uint16_t port;
 	char id[23];
@@ -334,6 +336,10 @@ TEST(what_is_the_users_passes)
 	T_STR(http_head_get(&sent, "x-api-key"), "other");
 	pass("cookie", "a=b; caisson=1; c=\"d, e\"");
 	T_STR(http_head_get(&sent, "cookie"), "a=b; c=\"d, e\"");
+	pass("cookie", "a=b ; caisson=1");
+	T_STR(http_head_get(&sent, "cookie"), "a=b");
+	pass("cookie", "caisson=1 ;\t a");
+	T_STR(http_head_get(&sent, "cookie"), "a");
 	pass("sec-websocket-protocol", "a, bearer.x, b");
 	T_STR(http_head_get(&sent, "sec-websocket-protocol"), "a, bearer.x, b");
 	T_STR(http_head_get(&sent, "x-forwarded-for"), "9.9.9.9");
@@ -348,7 +354,7 @@ TEST(a_cookie_of_a_guest_stays_on_its_host)
 	from.status = 200;
 	http_head_add(&from, "set-cookie",
 		      "a=b; Expires=Wed, 21 Oct 2026 07:28:00 GMT; "
-		      "DOMAIN=.localhost; Secure");
+		      "DOMAIN=.localhost ;\tSecure ; domain=x");
 	preview_response(&from, &to);
 	T_STR(http_head_get(&to, "set-cookie"),
 	      "a=b; Expires=Wed, 21 Oct 2026 07:28:00 GMT; Secure");
