@@ -25,7 +25,8 @@ struct data {
 	struct list passes;
 };
 
-static void refuse_route(struct http_stream *s, const struct err *e)
+static void refuse_route(struct http_stream *s, const char *field,
+			 const struct err *e)
 {
 	switch ((int)e->kind) {
 	case ERR_NOT_FOUND:
@@ -35,7 +36,8 @@ static void refuse_route(struct http_stream *s, const struct err *e)
 		pass_refuse(s, 405, "immutable", e->msg, "request");
 		break;
 	default:
-		pass_refuse(s, 400, "invalid_field", e->msg, "request");
+		pass_refuse_field(s, 400, "invalid_field", e->msg, "request",
+				  field);
 		break;
 	}
 }
@@ -50,7 +52,7 @@ static void on_request(struct http_conn *c, struct http_stream *s)
 	struct err e = { 0 };
 
 	if (route_parse(h->method, h->path, &route, &e) < 0) {
-		refuse_route(s, &e);
+		refuse_route(s, route.bad, &e);
 		return;
 	}
 	guest = d->guest(d->owner);

@@ -238,6 +238,7 @@ static int take_param(const struct call *c, const char *s, size_t n,
 		return err_set(e, -EINVAL, ERR_INVALID,
 			       "unknown query parameter for %s %s", c->method,
 			       c->pattern);
+	r->bad = params[p].name;
 	if (*seen & BIT(p))
 		return invalid(e, p, "one value, not two");
 	value = eq ? xstrndup(eq + 1, n - name_n - 1) : xstrdup("");
@@ -261,15 +262,18 @@ static int take_query(const struct call *c, const char *q, struct buf *out,
 		rc = take_param(c, q, n, &seen, out, r, e);
 		if (rc < 0)
 			return rc;
+		r->bad = NULL;
 		q += n;
 		if (*q == '&')
 			q++;
 	}
-	for (unsigned p = 0; p < P_MAX_; p++)
-		if ((c->required & BIT(p)) && !(seen & BIT(p)))
-			return err_set(e, -EINVAL, ERR_INVALID,
-				       "query parameter \"%s\" is missing",
-				       params[p].name);
+	for (unsigned p = 0; p < P_MAX_; p++) {
+		if (!(c->required & BIT(p)) || (seen & BIT(p)))
+			continue;
+		r->bad = params[p].name;
+		return err_set(e, -EINVAL, ERR_INVALID,
+			       "query parameter \"%s\" is missing", r->bad);
+	}
 	return 0;
 }
 
@@ -296,6 +300,8 @@ static int build(const struct call *c, const char *id, const char *query,
 	if (rc == 0) {
 		r.path = xstrdup(buf_cstr(&out));
 		*ret = r;
+	} else {
+		ret->bad = r.bad;
 	}
 	buf_fini(&out);
 	return rc;
@@ -309,6 +315,7 @@ int route_parse(const char *method, const char *path, struct route *ret,
 	bool has_path = false;
 	char id[32];
 
+	ret->bad = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		if (!fits(calls[i].pattern, path, n, id))
 			continue;

@@ -44,13 +44,15 @@ struct route {
 	/* How long the guest may be silent when it is its turn; 0 = for ever:
 	 * bytes wait for a program of the guest's. */
 	uint32_t silence_ms;
-	uint64_t from; /* OUTPUT, ATTACH, CONSOLE */
-	bool follow;   /* CONSOLE */
-	bool is_zstd;  /* ARCHIVE */
+	uint64_t from;	 /* OUTPUT, ATTACH, CONSOLE */
+	bool follow;	 /* CONSOLE */
+	bool is_zstd;	 /* ARCHIVE */
+	const char *bad; /* the parameter refused, static; NULL if none is */
 };
 
-/* 0, or negative with ERR_NOT_FOUND, ERR_INVALID (a parameter), or
- * ERR_UNSUPPORTED (a path that has other methods). */
+/* 0, or negative with ERR_NOT_FOUND, ERR_INVALID (a parameter, named in
+ * ret->bad if it is one we know), or ERR_UNSUPPORTED (a path that has other
+ * methods). Nothing else of *ret is set then. */
 int route_parse(const char *method, const char *path, struct route *ret,
 		struct err *e);
 void route_fini(struct route *r);

@@ -25,6 +25,20 @@ static const char *route(const char *method, const char *path)
 	return text;
 }
 
+TEST(the_refused_parameter_is_named)
+{
+	T_STR(route("GET", "/v1/files?path=relative"), "invalid");
+	T_STR(got.bad, "path");
+	T_STR(route("GET", "/v1/files"), "invalid");
+	T_STR(got.bad, "path");
+	T_STR(route("GET", "/v1/execs/" EX "/output?from=0&from=1"), "invalid");
+	T_STR(got.bad, "from");
+	T_STR(route("GET", "/v1/execs?nonsense=1"), "invalid");
+	T_TRUE(!got.bad);
+	T_STR(route("GET", "/v1/execs"), "/v1/execs");
+	T_TRUE(!got.bad);
+}
+
 TEST(known_calls_pass)
 {
 	T_STR(route("POST", "/v1/execs"), "/v1/execs");
