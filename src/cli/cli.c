@@ -17,6 +17,8 @@ static void shown(FILE *to, const char *s)
 		fputc((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s, to);
 }
 
+static const struct cli_describe *describing;
+
 bool cli_args(const struct args *a, int argc, char **argv, int *ret_rest,
 	      int *ret_exit)
 {
@@ -24,6 +26,11 @@ bool cli_args(const struct args *a, int argc, char **argv, int *ret_rest,
 	struct err e = { 0 };
 	int r;
 
+	if (describing) {
+		describing->on_args(describing->arg, a);
+		*ret_exit = CLI_OK;
+		return false;
+	}
 	/* usage begins with the verb already */
 	argv[0] = program;
 	r = args_parse(a, argc, argv, ret_rest, &e);
@@ -138,6 +145,58 @@ int cli_call(const struct cli *c, struct client *cl, const char *method,
 	return -1;
 }
 
+void cli_describe(const struct verb *v, const struct cli_describe *d)
+{
+	struct cli c = { 0 };
+	char help[] = "--help";
+	owned_str name = xstrdup(v->name);
+	char *argv[] = { name, help, NULL };
+
+	describing = d;
+	v->run(&c, 2, argv);
+	describing = NULL;
+}
+
+static void group_help(const struct verb_group *g, FILE *to)
+{
+	size_t widest = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		size_t n = strlen(g->verbs[i].name);
+
+		widest = n > widest ? n : widest;
+	}
+	fprintf(to, "Usage: caisson %s VERB [options] [words]\n\n%s\n\n",
+		g->name, g->summary);
+	for (size_t i = 0; i < g->n; i++)
+		fprintf(to, "  %-*s  %s\n", (int)widest, g->verbs[i].name,
+			g->verbs[i].summary);
+	fprintf(to, "\n`caisson %s VERB --help` has its options.\n", g->name);
+}
+
+int verb_group(struct cli *c, const struct verb_group *g, int argc, char **argv)
+{
+	const struct verb *alone;
+
+	if (describing) {
+		describing->on_group(describing->arg, g);
+		return CLI_OK;
+	}
+	if (argc >= 2 &&
+	    (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		group_help(g, stdout);
+		return CLI_OK;
+	}
+	if (argc >= 2 && argv[1][0] != '-')
+		return verb_dispatch(c, g->name, g->verbs, g->n, g->later,
+				     g->n_later, argc - 1, argv + 1);
+	alone = g->alone ? verb_find(g->verbs, g->n, g->alone) : NULL;
+	if (alone)
+		return alone->run(c, argc, argv);
+	group_help(g, stderr);
+	return CLI_OURS;
+}
+
 static void overview(FILE *to)
 {
 	fputs("Caisson runs code that nobody has read, each task in its own "
@@ -210,12 +269,14 @@ int cli_main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
 	    !strcmp(argv[1], "help")) {
-		if (argc > 2 && verb_find(cli_verbs, n_cli_verbs, argv[2])) {
+		if (argc > 2) {
 			char help[] = "--help";
-			char *av[] = { argv[2], help, NULL };
+			char *av[] = { argv[2], argc > 3 ? argv[3] : help,
+				       argc > 3 ? help : NULL, NULL };
 
 			return verb_dispatch(&c, NULL, cli_verbs, n_cli_verbs,
-					     NULL, 0, 2, av);
+					     cli_later, n_cli_later,
+					     argc > 3 ? 3 : 2, av);
 		}
 		overview(stdout);
 		return CLI_OK;

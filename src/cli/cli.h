@@ -64,6 +64,27 @@ int verb_dispatch(struct cli *c, const char *prefix, const struct verb *v,
 		  size_t n, const struct verb_later *later, size_t n_later,
 		  int argc, char **argv);
 
+/* A verb with verbs of its own. */
+struct verb_group {
+	const char *name, *summary;
+	const struct verb *verbs;
+	size_t n;
+	const struct verb_later *later;
+	size_t n_later;
+	const char *alone; /* the one that runs without a word, or NULL */
+};
+int verb_group(struct cli *c, const struct verb_group *g, int argc,
+	       char **argv);
+
+/* What a verb is, for manuals and completion: it is run as for --help, and one
+ * of the two is called instead. Not from within another. */
+struct cli_describe {
+	void (*on_args)(void *arg, const struct args *a);
+	void (*on_group)(void *arg, const struct verb_group *g);
+	void *arg;
+};
+void cli_describe(const struct verb *v, const struct cli_describe *d);
+
 /* Parse a verb's options: true to go on (*ret_rest is the first word's index),
  * false with *ret_exit set after help or a message. */
 bool cli_args(const struct args *a, int argc, char **argv, int *ret_rest,
@@ -113,3 +134,22 @@ int verb_op(struct cli *c, int argc, char **argv);
 int verb_context(struct cli *c, int argc, char **argv);
 int verb_login(struct cli *c, int argc, char **argv);
 int verb_version(struct cli *c, int argc, char **argv);
+int verb_cp(struct cli *c, int argc, char **argv);
+int verb_files(struct cli *c, int argc, char **argv);
+int verb_label(struct cli *c, int argc, char **argv);
+int verb_events(struct cli *c, int argc, char **argv);
+int verb_webhook(struct cli *c, int argc, char **argv);
+int verb_usage(struct cli *c, int argc, char **argv);
+int verb_metrics(struct cli *c, int argc, char **argv);
+int verb_quota(struct cli *c, int argc, char **argv);
+int verb_key(struct cli *c, int argc, char **argv);
+int verb_token(struct cli *c, int argc, char **argv);
+int verb_tenant(struct cli *c, int argc, char **argv);
+int verb_project(struct cli *c, int argc, char **argv);
+int verb_audit(struct cli *c, int argc, char **argv);
+int verb_port(struct cli *c, int argc, char **argv);
+int verb_doctor(struct cli *c, int argc, char **argv);
+int verb_completion(struct cli *c, int argc, char **argv);
+int verb_complete(struct cli *c, int argc, char **argv);
+int verb_manual(struct cli *c, int argc, char **argv);
+int verb_mcp(struct cli *c, int argc, char **argv);

@@ -39,6 +39,7 @@ struct sink {
 	struct buf body;
 	int (*on_bytes)(void *arg, const void *p, size_t n);
 	void *arg;
+	const struct client_transfer *t; /* NULL: a plain call */
 	bool stopped, too_large;
 };
 
@@ -344,29 +345,106 @@ int client_call(struct client *cl, enum client_side side, const char *method,
 	return r;
 }
 
+/* ---- transfers ---- */
+
+static size_t on_read(char *p, size_t size, size_t n, void *arg)
+{
+	struct sink *s = arg;
+	ssize_t r = s->t->on_read(s->t->arg, p, size * n);
+
+	if (r < 0) {
+		s->stopped = true;
+		return CURL_READFUNC_ABORT;
+	}
+	return (size_t)r;
+}
+
+static size_t on_header(char *p, size_t size, size_t n, void *arg)
+{
+	struct sink *s = arg;
+	owned_str line = xstrndup(p, size * n);
+	char *colon = strchr(line, ':'), *value;
+
+	if (!colon)
+		return size * n;
+	*colon = '\0';
+	for (char *c = line; *c; c++)
+		*c |= *c >= 'A' && *c <= 'Z' ? 0x20 : 0;
+	value = colon + 1 + strspn(colon + 1, " \t");
+	value[strcspn(value, "\r\n")] = '\0';
+	s->t->on_header(s->t->arg, line, value);
+	return size * n;
+}
+
+static void prepare_transfer(CURL *h, const struct client_transfer *t,
+			     struct sink *s)
+{
+	if (t->on_read) {
+		curl_easy_setopt(h, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(h, CURLOPT_READFUNCTION, on_read);
+		curl_easy_setopt(h, CURLOPT_READDATA, s);
+		curl_easy_setopt(h, CURLOPT_INFILESIZE_LARGE,
+				 (curl_off_t)t->body_bytes);
+	}
+	if (t->on_header) {
+		curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+		curl_easy_setopt(h, CURLOPT_HEADERDATA, s);
+	}
+	if (t->silence_s) {
+		curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, 1L);
+		curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, (long)t->silence_s);
+	}
+}
+
+int client_transfer(struct client *cl, const struct client_transfer *t,
+		    json_t **ret, int *ret_status, struct fault *f,
+		    struct err *e)
+{
+	owned_str url = xasprintf("%s%s", base_url(cl, t->side), t->path);
+	struct sink s = {
+		.cl = cl, .on_bytes = t->on_bytes, .arg = t->arg, .t = t
+	};
+	struct curl_slist *hs = headers(
+	    cl, false, NULL, t->accept ? t->accept : "application/json");
+	long status = 0;
+	CURLcode res;
+	int r;
+
+	for (size_t i = 0; t->headers && t->headers[i]; i++)
+		CHECK(hs = curl_slist_append(hs, t->headers[i]));
+	if (t->on_read)
+		hs = add_header(hs, "Content-Type", "application/octet-stream");
+	buf_init(&s.body, ANSWER_MAX);
+	prepare(cl, url, t->method, NULL, hs, &s);
+	prepare_transfer(cl->easy, t, &s);
+	res = drive(cl);
+	curl_easy_getinfo(cl->easy, CURLINFO_RESPONSE_CODE, &status);
+	/* a server that refuses a body need not take all of it */
+	if (res != CURLE_OK &&
+	    (status < 400 || cl->woken || s.stopped || s.too_large))
+		r = transport_error(cl, res, base_url(cl, t->side), &s, e);
+	else
+		r = conclude(cl, &s, t->on_bytes ? NULL : ret, ret_status, f,
+			     e);
+	curl_slist_free_all(hs);
+	buf_fini(&s.body);
+	return r;
+}
+
 int client_stream(struct client *cl, enum client_side side, const char *path,
 		  const char *accept,
 		  int (*on_bytes)(void *arg, const void *p, size_t n),
 		  void *arg, struct fault *f, struct err *e)
 {
-	owned_str url = xasprintf("%s%s", base_url(cl, side), path);
-	struct sink s = { .cl = cl, .on_bytes = on_bytes, .arg = arg };
-	struct curl_slist *hs = headers(cl, false, NULL, accept);
-	CURLcode res;
-	int r;
+	const struct client_transfer t = { .side = side,
+					   .method = "GET",
+					   .path = path,
+					   .accept = accept,
+					   .on_bytes = on_bytes,
+					   .arg = arg,
+					   .silence_s = SILENCE_S };
 
-	buf_init(&s.body, ANSWER_MAX);
-	prepare(cl, url, "GET", NULL, hs, &s);
-	curl_easy_setopt(cl->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(cl->easy, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
-	res = drive(cl);
-	if (res != CURLE_OK)
-		r = transport_error(cl, res, base_url(cl, side), &s, e);
-	else
-		r = conclude(cl, &s, NULL, NULL, f, e);
-	curl_slist_free_all(hs);
-	buf_fini(&s.body);
-	return r;
+	return client_transfer(cl, &t, NULL, NULL, f, e);
 }
 
 char *client_escape(const char *s)

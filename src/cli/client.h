@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "cli/context.h"
@@ -61,6 +62,31 @@ int client_stream(struct client *cl, enum client_side side, const char *path,
 		  const char *accept,
 		  int (*on_bytes)(void *arg, const void *p, size_t n),
 		  void *arg, struct fault *f, struct err *e);
+
+/* Bytes in either direction, with headers of the caller's. */
+struct client_transfer {
+	enum client_side side;
+	const char *method, *path;
+	const char *accept; /* NULL = application/json */
+	const char *const
+	    *headers; /* "Name: value", NULL at the end, or NULL */
+	/* The body to send: at most n bytes into p, 0 at its end, negative to
+	 * give up. NULL = none. May block: nothing is received meanwhile. */
+	ssize_t (*on_read)(void *arg, void *p, size_t n);
+	int64_t body_bytes; /* -1 = not known before */
+	/* The body of a 2xx as it comes; non-zero ends it (-ECANCELED). NULL:
+	 * it is JSON, for *ret. */
+	int (*on_bytes)(void *arg, const void *p, size_t n);
+	/* Each header of the answer, before its body. */
+	void (*on_header)(void *arg, const char *name, const char *value);
+	void *arg;
+	unsigned silence_s; /* this long without a byte ends it; 0 = never */
+};
+
+/* Once, without repeating. Returns as client_call(). */
+int client_transfer(struct client *cl, const struct client_transfer *t,
+		    json_t **ret, int *ret_status, struct fault *f,
+		    struct err *e);
 
 /* Fill *f from an answer's body (pure; any bytes). */
 void fault_parse(int status, const void *p, size_t n, struct fault *f);

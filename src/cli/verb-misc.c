@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/jget.h"
+#include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/version.h"
 #include "net/json.h"
@@ -408,24 +409,93 @@ static int op_wait(struct cli *c, int argc, char **argv)
 	return ret;
 }
 
+static int cordon(struct cli *c, const char *what, const char *summary,
+		  int argc, char **argv)
+{
+	static const struct column lines[] = {
+		{ "node", "name", COL_TEXT },
+		{ "state", "state", COL_TEXT },
+	};
+	owned_str usage = xasprintf("node %s NODE", what);
+	const struct arg_opt opts[] = { CLI_COMMON(c) };
+	const struct args a = { .usage = usage,
+				.summary = summary,
+				.opts = opts,
+				.n_opts = ARRAY_SIZE(opts) };
+	owned_str name = NULL;
+	owned_str path = NULL;
+	int rest, ret;
+
+	if (!cli_args(&a, argc, argv, &rest, &ret))
+		return ret;
+	if (rest + 1 != argc)
+		return cli_usage("node %s: caisson node %s NODE", what, what);
+	name = client_escape(argv[rest]);
+	path = xasprintf("/v1/nodes/%s/%s", name, what);
+	return call_print(c, "POST", path, NULL, lines, ARRAY_SIZE(lines));
+}
+
+static int node_cordon(struct cli *c, int argc, char **argv)
+{
+	return cordon(c, "cordon",
+		      "Place no new sandboxes on a node; those that run stay.",
+		      argc, argv);
+}
+
+static int node_uncordon(struct cli *c, int argc, char **argv)
+{
+	return cordon(c, "uncordon", "Place sandboxes on a node again.", argc,
+		      argv);
+}
+
+static int op_cancel(struct cli *c, int argc, char **argv)
+{
+	static const struct column lines[] = {
+		{ "operation", "operation.id", COL_TEXT },
+		{ "state", "operation.state", COL_TEXT },
+		{ "sandbox", "sandbox.id", COL_TEXT },
+	};
+	const struct arg_opt opts[] = { CLI_COMMON(c) };
+	const struct args a = {
+		.usage = "op cancel OP",
+		.summary = "Take an operation back: a create ends its sandbox, "
+			   "a build stops.",
+		.opts = opts,
+		.n_opts = ARRAY_SIZE(opts),
+	};
+	owned_str id = NULL;
+	owned_str path = NULL;
+	int rest, ret;
+
+	if (!cli_args(&a, argc, argv, &rest, &ret))
+		return ret;
+	if (rest + 1 != argc)
+		return cli_usage("op cancel: caisson op cancel OP");
+	id = client_escape(argv[rest]);
+	path = xasprintf("/v1/operations/%s/cancel", id);
+	return call_print(c, "POST", path, NULL, lines, ARRAY_SIZE(lines));
+}
+
 int verb_node(struct cli *c, int argc, char **argv)
 {
 	static const struct verb verbs[] = {
 		{ "ls", "list", "node", "list nodes", node_ls },
+		{ "cordon", NULL, "node", "place nothing there any more",
+		  node_cordon },
+		{ "uncordon", NULL, "node", "place there again",
+		  node_uncordon },
 	};
 	static const struct verb_later later[] = {
-		{ "cordon", "`caisson down` on that node" },
-		{ "uncordon", "`caisson up` on that node" },
-		{ "drain", "`caisson end` for each sandbox, then "
-			   "`caisson down`" },
+		{ "drain", "`caisson node cordon NODE`, then `caisson end`" },
 	};
-	char help[] = "--help", ls[] = "ls";
-	char *av[] = { ls, help, NULL };
+	static const struct verb_group g = {
+		"node", "Nodes: capacity, isolation, placing.",
+		verbs,	ARRAY_SIZE(verbs),
+		later,	ARRAY_SIZE(later),
+		"ls"
+	};
 
-	if (argc < 2 || argv[1][0] == '-')
-		return node_ls(c, 2, av);
-	return verb_dispatch(c, "node", verbs, ARRAY_SIZE(verbs), later,
-			     ARRAY_SIZE(later), argc - 1, argv + 1);
+	return verb_group(c, &g, argc, argv);
 }
 
 int verb_op(struct cli *c, int argc, char **argv)
@@ -433,15 +503,14 @@ int verb_op(struct cli *c, int argc, char **argv)
 	static const struct verb verbs[] = {
 		{ "ls", "list", "op", "list operations", op_ls },
 		{ "wait", NULL, "op", "wait for one", op_wait },
+		{ "cancel", NULL, "op", "take one back", op_cancel },
 	};
-	static const struct verb_later later[] = {
-		{ "cancel", "`caisson end SB` cancels a create" },
+	static const struct verb_group g = {
+		"op",  "Operations: changes that take time.",
+		verbs, ARRAY_SIZE(verbs),
+		NULL,  0,
+		"ls"
 	};
-	char help[] = "--help", ls[] = "ls";
-	char *av[] = { ls, help, NULL };
 
-	if (argc < 2 || argv[1][0] == '-')
-		return op_ls(c, 2, av);
-	return verb_dispatch(c, "op", verbs, ARRAY_SIZE(verbs), later,
-			     ARRAY_SIZE(later), argc - 1, argv + 1);
+	return verb_group(c, &g, argc, argv);
 }

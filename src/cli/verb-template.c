@@ -17,6 +17,7 @@
 #include "cli/sigs.h"
 #include "cli/storeclient.h"
 #include "cli/table.h"
+#include "cli/verb-tag.h"
 #include "net/json.h"
 
 #define BUILD_JSON_MAX (1u << 20)
@@ -356,19 +357,21 @@ int verb_template(struct cli *c, int argc, char **argv)
 	static const struct verb verbs[] = {
 		{ "build", NULL, "template", "build one", template_build },
 		{ "ls", "list", "template", "list them", template_ls },
+		{ "info", "show", "template", "one with its tags and release",
+		  template_info },
+		{ "tag", NULL, "template", "move or delete a tag",
+		  template_tag },
+		{ "rm", NULL, "template", "delete one", template_rm },
 	};
 	static const struct verb_later later[] = {
-		{ "info", "`caisson template ls --json`" },
-		{ "tag", "the tag `latest` follows each build" },
-		{ "audit", "`caisson template ls --json` names digests" },
-		{ "rm", "`caisson down --purge` removes all of them" },
+		{ "audit", "`caisson template info T --json` names digests" },
 	};
-	char help[] = "--help";
-	char ls[] = "ls";
-	char *av[] = { ls, help, NULL };
+	static const struct verb_group g = {
+		"template", "Templates: what sandboxes start from.",
+		verbs,	    ARRAY_SIZE(verbs),
+		later,	    ARRAY_SIZE(later),
+		"ls"
+	};
 
-	if (argc < 2 || argv[1][0] == '-')
-		return template_ls(c, 2, av);
-	return verb_dispatch(c, "template", verbs, ARRAY_SIZE(verbs), later,
-			     ARRAY_SIZE(later), argc - 1, argv + 1);
+	return verb_group(c, &g, argc, argv);
 }

@@ -19,12 +19,15 @@ const struct verb cli_verbs[] = {
 	{ "login", NULL, "start", "use a server elsewhere", verb_login },
 	{ "version", NULL, "start", "version of this program and the server",
 	  verb_version },
+	{ "completion", NULL, "start", "completion for bash, zsh or fish",
+	  verb_completion },
 	{ "run", NULL, "sandbox", "one command in a sandbox of its own",
 	  verb_run },
 	{ "create", NULL, "sandbox", "make a sandbox that stays", verb_create },
 	{ "ls", "list", "sandbox", "list sandboxes", verb_ls },
 	{ "info", "show", "sandbox", "one sandbox in full", verb_info },
 	{ "end", "kill rm", "sandbox", "end sandboxes", verb_end },
+	{ "label", NULL, "sandbox", "set and remove labels", verb_label },
 	{ "exec", NULL, "inside", "run a command in a sandbox", verb_exec },
 	{ "shell", "sh", "inside", "a login shell in a sandbox", verb_shell },
 	{ "ps", NULL, "inside", "commands of sandboxes, and how they ended",
@@ -32,41 +35,53 @@ const struct verb cli_verbs[] = {
 	{ "attach", NULL, "inside", "come back to a command", verb_attach },
 	{ "logs", NULL, "inside", "the console, or a command's output",
 	  verb_logs },
+	{ "cp", NULL, "inside", "files and folders, both ways", verb_cp },
+	{ "files", NULL, "inside", "list, read, write, move, watch",
+	  verb_files },
 	{ "forward", NULL, "inside", "a sandbox's ports on this machine",
 	  verb_forward },
 	{ "open", NULL, "inside", "a sandbox's web server in the browser",
 	  verb_open },
+	{ "port", NULL, "inside", "who else may use a port", verb_port },
 	{ "ssh-config", NULL, "inside", "a Host block for ~/.ssh/config",
 	  verb_ssh_config },
-	{ "template", NULL, "build", "`template build NAME`, `template ls`",
+	{ "template", NULL, "build", "templates: build, ls, info, tag, rm",
 	  verb_template },
-	{ "op", NULL, "watch", "`op ls`, `op wait OP`", verb_op },
-	{ "node", NULL, "operate", "`node ls`: capacity and isolation",
+	{ "events", NULL, "watch", "what happened, and what happens",
+	  verb_events },
+	{ "op", NULL, "watch", "operations: `op ls`, `op wait OP`", verb_op },
+	{ "webhook", NULL, "watch", "events to a URL", verb_webhook },
+	{ "metrics", NULL, "watch", "a sandbox's CPU, memory, disk over time",
+	  verb_metrics },
+	{ "usage", NULL, "watch", "what was used, by group", verb_usage },
+	{ "audit", NULL, "policy", "who did what; `audit verify`", verb_audit },
+	{ "key", NULL, "policy", "keys to the API", verb_key },
+	{ "token", NULL, "policy", "a key narrowed to one sandbox",
+	  verb_token },
+	{ "quota", NULL, "policy", "limits of the project", verb_quota },
+	{ "project", NULL, "policy", "projects of the tenant", verb_project },
+	{ "tenant", NULL, "operate", "tenants", verb_tenant },
+	{ "node", NULL, "operate", "nodes: capacity, isolation, cordon",
 	  verb_node },
 	{ "migrate", NULL, NULL, "bring the database to this version",
 	  verb_migrate },
 	{ "supervise", NULL, NULL, "what `up` leaves running", verb_supervise },
+	{ "complete", NULL, NULL, "words for a shell's completion",
+	  verb_complete },
+	{ "manual", NULL, NULL, "caisson(1), in roff", verb_manual },
 };
 const size_t n_cli_verbs = ARRAY_SIZE(cli_verbs);
 
 #define MEMORY                                                                 \
 	"`caisson end SB` and `caisson create`; `caisson exec SB -- cat "      \
 	"FILE` keeps what matters"
-#define FILES                                                                  \
-	"`caisson exec SB -- cat PATH` reads a file, "                         \
-	"`PUT /v1/sandboxes/SB/files` on the data listener writes one"
 #define EGRESS "sandboxes have no network"
 #define CRED   "pass what a command needs with --env"
 
 const struct verb_later cli_later[] = {
-	{ "doctor", "`caisson status` and `caisson up` name what is missing" },
-	{ "completion", "`caisson help` lists the verbs" },
 	{ "pause", MEMORY },
 	{ "resume", MEMORY },
 	{ "suspend", MEMORY },
-	{ "label", "labels are given at `caisson create --label k=v`" },
-	{ "cp", FILES },
-	{ "files", FILES },
 	{ "snapshot", MEMORY },
 	{ "snapshots", MEMORY },
 	{ "restore", "`caisson create` starts from a template" },
@@ -78,14 +93,7 @@ const struct verb_later cli_later[] = {
 	{ "tree", "`caisson ls`" },
 	{ "egress", EGRESS },
 	{ "cred", CRED },
-	{ "audit", "the API's log" },
-	{ "events", "`caisson ls` and `caisson op ls`" },
-	{ "webhook", "`caisson op wait OP`" },
-	{ "usage", "`caisson node ls`" },
-	{ "mcp", "the verbs themselves, with --json" },
 	{ "pool", "`caisson node ls`" },
-	{ "tenant", "the tenant that `caisson up` made" },
-	{ "key", "POST /v1/keys on the control listener" },
 };
 const size_t n_cli_later = ARRAY_SIZE(cli_later);
 
