@@ -71,6 +71,7 @@ struct file_job {
 	char if_match[FILE_FIELD_MAX], if_none_match[FILE_FIELD_MAX];
 	char if_range[FILE_FIELD_MAX];
 	struct file_range range;
+	bool no_sum; /* write: the host hashes, see files_job.c */
 	bool has_digest;
 	uint8_t digest[32];
 };

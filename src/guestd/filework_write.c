@@ -123,7 +123,8 @@ static int receive(struct write_job *w)
 
 		if (r < 0)
 			return r;
-		(void)SHA256_Update(&w->sum, text, (size_t)n);
+		if (!w->c->job->no_sum)
+			(void)SHA256_Update(&w->sum, text, (size_t)n);
 		w->size += (uint64_t)n;
 		if (w->size - w->flushed >= FLUSH_BYTES) {
 			(void)sync_file_range(w->fd, (off_t)w->flushed,
@@ -238,10 +239,12 @@ static int answer(struct write_job *w, bool existed)
 		w->c->gone = true;
 	filework_settle(&st);
 	file_etag(&st, etag);
-	text_hex(w->digest, sizeof(w->digest), sum);
 	list_set_bytes(v, "path", w->c->job->path);
 	json_set_take(v, "size", json_integer((json_int_t)w->size));
-	json_set_take(v, "sha256", json_string(sum));
+	if (!w->c->job->no_sum) {
+		text_hex(w->digest, sizeof(w->digest), sum);
+		json_set_take(v, "sha256", json_string(sum));
+	}
 	json_set_take(v, "etag", json_string(etag));
 	return filework_json_take(w->c, existed ? 200 : 201, v);
 }
@@ -289,7 +292,7 @@ static int write_it(struct write_job *w)
 	existed = w->exists;
 	if (r == 0)
 		r = receive(w);
-	if (r == 0 && w->c->job->has_digest &&
+	if (r == 0 && w->c->job->has_digest && !w->c->job->no_sum &&
 	    memcmp(w->digest, w->c->job->digest, sizeof(w->digest)) != 0)
 		return filework_error(w->c, 400, "invalid_field",
 				      "content-digest", "send the file again",

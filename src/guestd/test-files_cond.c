@@ -181,6 +181,22 @@ TEST(digest_is_checked_before_the_name)
 	rig_fini(&r);
 }
 
+TEST(the_host_may_hash)
+{
+	static const char *const by[] = { "sum-by", "host", NULL };
+
+	guest_up(&r);
+	T_INT(file_call_with("files", "PUT", "f", "", by, "hello", 5), 201);
+	T_TRUE(!strstr(buf_cstr(&p.body), "sha256"));
+	T_HAS(buf_cstr(&p.body), "\"size\":5");
+	rig_reply_fini(&p);
+	T_INT(file_call_with("files", "PUT", "f", "", NULL, "hello", 5), 200);
+	T_HAS(buf_cstr(&p.body), "\"sha256\":\"2cf24dba5fb0a30e");
+	rig_reply_fini(&p);
+	T_STR(content_of("f"), "hello");
+	rig_fini(&r);
+}
+
 TEST(answer_to_a_write_has_the_tag_of_the_next_read)
 {
 	owned_str shown = NULL;

@@ -127,12 +127,15 @@ static bool is_date(const char *s)
 	return true;
 }
 
-static bool is_digest(const char *s)
+static bool take_digest(const char *s, uint8_t ret[32])
 {
 	uint8_t sum[33];
 
-	return take_word(&s, "sha-256=:") && strlen(s) == 45 && s[44] == ':' &&
-	       text_unbase64(s, 44, sum) == 32;
+	if (!take_word(&s, "sha-256=:") || strlen(s) != 45 || s[44] != ':' ||
+	    text_unbase64(s, 44, sum) != 32)
+		return false;
+	memcpy(ret, sum, 32);
+	return true;
 }
 
 static bool is_printable(const char *s, size_t max)
@@ -224,13 +227,15 @@ static int ask_digest(const struct http_head *from, struct http_head *to,
 {
 	const char *v;
 
-	if (!single(from, "content-digest", &v) || (v && !is_digest(v)))
+	if (!single(from, "content-digest", &v) ||
+	    (v && !take_digest(v, a->digest)))
 		return refuse(a, 400, "content-digest",
 			      "sha-256=:BASE64: of 32 bytes, and no other "
 			      "algorithm",
 			      e);
 	if (v)
 		http_head_add(to, "content-digest", v);
+	a->has_digest = v != NULL;
 	return 0;
 }
 

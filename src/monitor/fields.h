@@ -29,6 +29,8 @@ struct asked {
 	enum range_kind range;
 	uint64_t first, last;
 	bool has_if_range, has_if_none_match;
+	bool has_digest;
+	uint8_t digest[32];    /* SHA-256 of the request's body */
 	const char *bad_field; /* static; set with an error */
 	int bad_status;	       /* 400, or 416 for a range */
 };

@@ -15,6 +15,7 @@
 #include "monitor/frames.h"
 #include "monitor/lines.h"
 #include "monitor/route.h"
+#include "monitor/sum.h"
 #include "net/http.h"
 
 enum answer {
@@ -40,6 +41,8 @@ struct pass {
 	uint64_t left;	   /* FILE: bytes to come */
 	bool has_all_body; /* the request was passed on whole */
 	bool has_head, has_answered;
+	struct sum *sum; /* PUT of a file: its bytes so far; else NULL */
+	uint8_t digest[SUM_BYTES]; /* once has_all_body */
 	struct frames frames;
 	struct frames input; /* ATTACH: the client's */
 	struct lines lines;

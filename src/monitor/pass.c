@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/pass.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -90,6 +91,7 @@ static void maybe_free(struct pass *p)
 	frames_fini(&p->frames);
 	frames_fini(&p->input);
 	lines_fini(&p->lines);
+	sum_free(p->sum);
 	buf_fini(&p->json);
 	buf_fini(&p->in);
 	buf_fini(&p->out);
@@ -255,6 +257,19 @@ static const struct http_handler down_handler = { NULL, down_on_body,
 
 /* ---- start ---- */
 
+/* So that a full disk is told before the upload. */
+static void add_length(const struct pass *p, const struct http_head *from,
+		       struct http_head *to)
+{
+	int64_t length = http_head_length(from);
+	char number[24];
+
+	if (!p->route.has_body || length < 0)
+		return;
+	snprintf(number, sizeof(number), "%lld", (long long)length);
+	http_head_add(to, "content-length", number);
+}
+
 static int build_request(struct pass *p, const struct http_head *from,
 			 struct http_head *to, struct err *e)
 {
@@ -267,6 +282,9 @@ static int build_request(struct pass *p, const struct http_head *from,
 	if (p->route.kind == ROUTE_OUTPUT || p->route.kind == ROUTE_ATTACH)
 		http_head_add(to, "accept", PASS_FRAMES_TYPE);
 	r = fields_ask(from, p->route.fields, to, &p->asked, e);
+	if (p->sum)
+		http_head_add(to, "sum-by", "host");
+	add_length(p, from, to);
 	if (r < 0)
 		http_head_fini(to);
 	return r;
@@ -290,6 +308,8 @@ static struct pass *pass_new(struct loop *l, struct http_stream *down,
 		    is_raw ? FRAMES_RAW : FRAMES_LINES);
 	frames_init(&p->input, 0, FRAMES_CLIENT);
 	lines_init(&p->lines);
+	if (p->route.fields & ROUTE_DIGEST)
+		p->sum = sum_new();
 	p->has_all_body = !p->route.has_body;
 	p->down = down;
 	return p;

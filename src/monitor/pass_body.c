@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/text.h"
 #include "monitor/data.h"
 #include "monitor/pass-int.h"
 #include "monitor/pass.h"
@@ -20,8 +21,32 @@ static void too_large(struct pass *p)
 	http_stream_reset(p->up);
 }
 
+/* The guest never hears of the end, so it drops what it has. */
+static void wrong_digest(struct pass *p)
+{
+	char message[120];
+
+	p->has_all_body = true;
+	snprintf(message, sizeof(message),
+		 "the %llu bytes that arrived have another sha-256; nothing "
+		 "was changed",
+		 (unsigned long long)p->body_bytes);
+	if (!p->has_head)
+		pass_refuse_field(p->down, 400, "invalid_field", message,
+				  "request", "content-digest");
+	p->has_head = p->has_answered = true;
+	http_stream_reset(p->up);
+}
+
 static void end_request(struct pass *p)
 {
+	if (p->sum)
+		sum_end(p->sum, p->digest);
+	if (p->asked.has_digest &&
+	    memcmp(p->digest, p->asked.digest, sizeof(p->digest)) != 0) {
+		wrong_digest(p);
+		return;
+	}
 	p->has_all_body = true;
 	http_stream_end(p->up);
 }
@@ -42,6 +67,8 @@ static void request_raw(struct pass *p)
 			return;
 		}
 		w = http_stream_write(p->up, b, n);
+		if (p->sum)
+			sum_add(p->sum, b, w);
 		http_stream_consume(p->down, w);
 		p->body_bytes += w;
 		if (w)
@@ -258,6 +285,23 @@ static void answer_unsatisfied(struct pass *p, const char *text)
 	http_stream_end(p->down);
 }
 
+/* What was stored is what was passed on: the sum is ours to tell. */
+static bool set_sum(struct pass *p, json_t *v)
+{
+	char text[2 * SUM_BYTES + 1];
+
+	if (!p->has_all_body || !json_is_object(v)) {
+		pass_refuse(p->down, 502, "guest_error",
+			    "the guest says that it has the file, and had not "
+			    "all of it",
+			    "guest");
+		return false;
+	}
+	text_hex(p->digest, sizeof(p->digest), text);
+	json_set_take(v, "sha256", json_string(text));
+	return true;
+}
+
 static void answer_json(struct pass *p)
 {
 	owned_json v = NULL;
@@ -275,6 +319,8 @@ static void answer_json(struct pass *p)
 	}
 	if (p->status >= 400)
 		mark_cause(p, v);
+	else if (p->sum && !set_sum(p, v))
+		return;
 	text = json_text(v);
 	if (p->status == 416 && p->route.kind == ROUTE_FILE)
 		answer_unsatisfied(p, text);

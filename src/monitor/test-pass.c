@@ -241,6 +241,125 @@ TEST(uploads_arrive_whole)
 	stop();
 }
 
+/* ---- the digest of an upload ---- */
+
+/* Of so many zeros, as client_writable() sends. */
+#define ZEROS_10 "AdRIr9koBlRYz2cLYPWllNc1rwFyyNZ/IqgWgBMmgco="
+#define HEX_10                                                                 \
+	"01d448afd928065458cf670b60f5a594d735af0172c8d67f22a81680132681ca"
+#define HEX_3000000                                                            \
+	"35bce4eae54ec8e6cc2868baa8d157914d6ae2858811b4cc0c078c94460fa26f"
+
+static void put_zeros(size_t n, const char *digest)
+{
+	struct http_stream *s;
+
+	fake->status = 201;
+	fake->put_n = n;
+	if (digest)
+		fake->asks[0] = (struct pair){ "content-digest", digest };
+	s = send_request("PUT", "/v1/files?path=/a", NULL, true);
+	client_writable(s);
+	finish();
+}
+
+TEST(an_uploads_sum_is_the_monitors)
+{
+	static const char lie[] = "{\"size\":3000000,\"sha256\":\"00\"}";
+
+	start();
+	say(lie, sizeof(lie) - 1);
+	put_zeros(3000000, NULL);
+	T_INT(fake->got_status, 201);
+	T_HAS(fake->body, "\"sha256\":\"" HEX_3000000 "\"");
+	T_HAS(fake->body, "\"size\":3000000");
+	T_HAS(fake->seen, "sum-by: host\n");
+	stop();
+}
+
+TEST(a_right_digest_ends_the_upload)
+{
+	start();
+	put_zeros(10, "sha-256=:" ZEROS_10 ":");
+	T_INT(fake->got_status, 201);
+	T_TRUE(fake->got_end);
+	T_HAS(fake->body, HEX_10);
+	stop();
+}
+
+TEST(a_wrong_digest_never_ends_the_upload)
+{
+	struct http_stream *s;
+
+	start();
+	fake->put_n = 11;
+	fake->put_holds = true;
+	fake->asks[0] =
+	    (struct pair){ "content-digest", "sha-256=:" ZEROS_10 ":" };
+	s = send_request("PUT", "/v1/files?path=/a", NULL, true);
+	client_writable(s);
+	T_UNTIL(fake->got_n == 11);
+	http_stream_end(s);
+	finish();
+	T_INT(fake->got_status, 400);
+	T_HAS(fake->body, "\"field\":\"content-digest\"");
+	T_HAS(fake->body, "the 11 bytes that arrived");
+	T_UNTIL(fake->n_cut == 1);
+	T_TRUE(!fake->got_end);
+	stop();
+}
+
+TEST(an_empty_upload_has_a_digest_too)
+{
+	struct http_stream *s;
+
+	start();
+	fake->asks[0] =
+	    (struct pair){ "content-digest", "sha-256=:" ZEROS_10 ":" };
+	s = send_request("PUT", "/v1/files?path=/a", NULL, true);
+	http_stream_end(s);
+	finish();
+	T_INT(fake->got_status, 400);
+	T_TRUE(!fake->got_end);
+	stop();
+}
+
+TEST(a_guest_that_has_the_file_too_early_lies)
+{
+	struct http_stream *s;
+
+	start();
+	fake->status = 201;
+	fake->answers_first = true;
+	fake->put_n = 10;
+	fake->put_holds = true;
+	s = send_request("PUT", "/v1/files?path=/a", NULL, true);
+	client_writable(s);
+	T_UNTIL(fake->got_status);
+	T_INT(fake->got_status, 502);
+	stop();
+}
+
+TEST(a_refusal_needs_no_upload)
+{
+	static const char full[] = "{\"error\":{\"code\":\"no_space\"}}";
+	struct http_stream *s;
+
+	start();
+	fake->status = 507;
+	fake->answers_first = true;
+	say(full, sizeof(full) - 1);
+	fake->put_n = 10;
+	fake->put_holds = true;
+	fake->asks[0] = (struct pair){ "content-length", "1000" };
+	s = send_request("PUT", "/v1/files?path=/a", NULL, true);
+	client_writable(s);
+	T_UNTIL(fake->got_status);
+	T_INT(fake->got_status, 507);
+	T_HAS(fake->seen, "content-length: 1000\n");
+	stop();
+}
+
 TEST(json_requests_are_bounded)
 {
 	struct http_stream *s;
