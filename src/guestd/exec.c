@@ -45,6 +45,7 @@ void exec_unref(struct exec *x)
 	loop_timer_del(&x->drain);
 	loop_timer_del(&x->kill);
 	loop_timer_del(&x->retry);
+	loop_timer_del(&x->rest);
 	loop_defer_del(&x->wake);
 	children_del(&x->child);
 	fd_close(x->pty);

@@ -87,6 +87,7 @@ struct exec_pipe {
 	int fd; /* -1 once it ended */
 	uint8_t kind;
 	bool waiting;	/* the log has no room; not watched */
+	bool resting;	/* lets its writer fill it; not watched */
 	size_t drained; /* read since the leader ended */
 };
 
@@ -121,6 +122,7 @@ struct exec {
 	struct follower *writer; /* the one that writes, or NULL */
 	struct loop_defer wake;
 	struct loop_timer retry; /* memory was short */
+	struct loop_timer rest;	 /* of pipes that rest */
 
 	struct exec_stdin in;
 	struct exec_input *input; /* POST /stdin that writes, or NULL */

@@ -14,12 +14,17 @@
 #define DRAIN_BYTES (512u << 10)
 #define RETRY_MS    50u
 #define KEEP_FLOOR  65536u
+/* A round that brings so much is a stream's, and more will follow. One that
+ * brings as much as REST_MAX was worth its turn without a rest. */
+#define REST_MIN 4096u
+#define REST_MAX 131072u
+#define REST_MS	 1u
 
 static void pipe_close(struct exec_pipe *p)
 {
 	loop_io_del(&p->io);
 	p->fd = fd_close(p->fd);
-	p->waiting = false;
+	p->waiting = p->resting = false;
 }
 
 static void on_pipe(struct loop_io *io, unsigned events);
@@ -110,6 +115,33 @@ static int pipe_read(struct exec_pipe *p, size_t *ret_n)
 	return -1;
 }
 
+static void on_rest(struct loop_timer *t)
+{
+	struct exec *x = container_of(t, struct exec, rest);
+
+	for (int i = 0; i < 2; i++)
+		x->pipes[i].resting = false;
+	exec_output_resume(x);
+}
+
+/*
+ * A program that writes much wakes us at each write, and on one processor takes
+ * its turn only after ours: eight kilobytes a turn, with a channel's write and
+ * two switches of address spaces for each. Left alone for a moment it fills the
+ * pipe instead.
+ */
+static void pipe_rest(struct exec_pipe *p, size_t n)
+{
+	struct exec *x = p->exec;
+
+	if (p->fd < 0 || p->waiting || n < REST_MIN || n >= REST_MAX)
+		return;
+	pipe_wait(p);
+	p->resting = true;
+	if (!x->rest.loop)
+		loop_timer_set(x->g->loop, &x->rest, REST_MS, on_rest);
+}
+
 static void pipe_run(struct exec_pipe *p)
 {
 	struct exec *x = p->exec;
@@ -119,6 +151,7 @@ static void pipe_run(struct exec_pipe *p)
 		;
 	if (n > 0)
 		exec_streams_wake(x);
+	pipe_rest(p, n);
 	exec_check_end(x);
 }
 
@@ -150,7 +183,7 @@ void exec_output_resume(struct exec *x)
 	for (int i = 0; i < 2; i++) {
 		struct exec_pipe *p = &x->pipes[i];
 
-		if (!p->waiting)
+		if (!p->waiting || p->resting)
 			continue;
 		p->waiting = false;
 		(void)loop_io_add(x->g->loop, &p->io, p->fd, LOOP_IN, on_pipe);
@@ -162,6 +195,7 @@ void exec_output_stop(struct exec *x)
 	pipe_close(&x->pipes[0]);
 	pipe_close(&x->pipes[1]);
 	loop_timer_del(&x->retry);
+	loop_timer_del(&x->rest);
 }
 
 bool exec_output_done(const struct exec *x)

@@ -64,6 +64,29 @@ static void read_on(struct rig_reply *p, bool keep)
 	T_TRUE(!p->cut);
 }
 
+/* A pipe that rests is read again, whoever holds its other end. */
+TEST(much_and_then_little_arrives)
+{
+	struct rig_reply p;
+	char id[40];
+
+	guest_up(&r);
+	T_INT(guest_exec(&r,
+			 "\"shell\":\"head -c 20000 /dev/zero; head -c 20000 "
+			 "/dev/zero >&2; sleep 0.2; echo end; (sleep 0.3; "
+			 "head -c 9000 /dev/zero) &\"",
+			 id),
+	      201);
+	frames_init(&f, 0);
+	follow(id, 0, &p);
+	read_on(&p, true);
+	T_INT(buf_len(&f.out), 29004);
+	T_INT(buf_len(&f.err), 20000);
+	frames_fini(&f);
+	rig_reply_fini(&p);
+	rig_fini(&r);
+}
+
 TEST(hundred_mebibytes_in_order_and_in_bounded_memory)
 {
 	char id[40];
