@@ -95,6 +95,7 @@ static void on_renew(struct loop_defer *d)
 	/* the record layer knows when the host is gone */
 	static const struct http_limits limits = {
 		.idle_timeout_ms = UINT64_MAX,
+		.window = RECORD_WINDOW,
 	};
 	struct port *p = container_of(d, struct port, renew);
 

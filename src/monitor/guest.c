@@ -148,6 +148,8 @@ static void on_session(struct record *r, uint64_t session)
 {
 	static const struct http_limits lim = {
 		.streams = 256,
+		/* what the channel has under way anyhow */
+		.window = RECORD_WINDOW,
 		.idle_timeout_ms = UINT64_MAX,
 		.ping = true,
 	};
