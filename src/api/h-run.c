@@ -40,6 +40,7 @@ struct run {
 	uint64_t gap_bytes;
 	json_t *exit;
 	struct loop_timer timer;
+	uint64_t asked_us; /* when the sandbox was asked last; 0: not asked */
 	bool repeated;
 };
 
@@ -72,12 +73,21 @@ static void on_client_gone(struct req *r)
 
 /* ---- answers ---- */
 
+/* What passed since the sandbox was asked is not the server's time. */
+static void count_guest(struct run *x)
+{
+	if (x->asked_us)
+		x->req->guest_us += now_mono_us() - x->asked_us;
+	x->asked_us = 0;
+}
+
 static void answer(struct run *x)
 {
 	owned_json o = json_object();
 	owned_str text = NULL;
 	owned_str where = xasprintf("/v1/execs/%s", x->exec);
 
+	count_guest(x);
 	json_set_take(o, "id", json_string(x->exec));
 	json_set_take(o, "state", json_string(x->exit ? "exited" : "running"));
 	json_set_take(o, "exit", x->exit ? json_incref(x->exit) : json_null());
@@ -229,6 +239,7 @@ static void on_created(struct http_stream *s, const struct err *e)
 	owned_json record = NULL;
 	const char *id;
 
+	count_guest(x);
 	x->up = NULL;
 	buf_clear(&x->in);
 	if (e || proxy_status(status) != status || !proxy_utf8(text, n)) {
@@ -336,8 +347,11 @@ static void on_conn(void *arg, struct http_conn *conn, bool reused,
 
 static void ask(struct run *x)
 {
-	struct data_want *w =
-	    data_get(x->req->api->datas, x->sandbox, x->data_path, on_conn, x);
+	struct data_want *w;
+
+	if (!x->asked_us)
+		x->asked_us = now_mono_us();
+	w = data_get(x->req->api->datas, x->sandbox, x->data_path, on_conn, x);
 
 	/* NULL: on_conn ran and x may be gone */
 	if (w)

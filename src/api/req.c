@@ -219,6 +219,17 @@ void req_body_hmac(const struct req *r, char ret[65])
 
 /* ---- answering ---- */
 
+/* W3C Server-Timing, in milliseconds. */
+static void add_timing(const struct req *r, struct http_head *head)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "guest;dur=%llu.%03llu",
+		 (unsigned long long)r->guest_us / 1000,
+		 (unsigned long long)r->guest_us % 1000);
+	http_head_add(head, "server-timing", text);
+}
+
 void req_begin(struct req *r, struct http_head *head, bool body)
 {
 	if (!r->stream || r->replied)
@@ -229,6 +240,8 @@ void req_begin(struct req *r, struct http_head *head, bool body)
 	http_head_add(head, "cache-control", "no-store");
 	if (r->replayed)
 		http_head_add(head, "idempotent-replayed", "true");
+	if (r->guest_us)
+		add_timing(r, head);
 	http_head_add(head, "x-content-type-options", "nosniff");
 	http_stream_respond(r->stream, head, body);
 }

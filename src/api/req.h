@@ -65,6 +65,8 @@ struct req {
 	bool replayed; /* the answer is of an earlier request, say so */
 	int status;    /* of the answer, for the log */
 	uint64_t start_us;
+	/* of it, waiting for the sandbox; told if not 0 (Server-Timing) */
+	uint64_t guest_us;
 	struct loop_timer timer; /* of the phase in hand */
 	/* hooks of a handler that streams; NULL if it does not */
 	void (*on_body)(struct req *r);

@@ -270,6 +270,8 @@ TEST(a_run_answers_with_output_and_exit)
 	T_HAS(buf_cstr(&rig_last.body), "\"code\":3");
 	T_HAS(rig_fake.last_exec, "\"start\":\"now\"");
 	T_TRUE(strncmp(rig_field("id"), "ex_", 3) == 0);
+	T_TRUE(strncmp(rig_last.timing, "guest;dur=", 10) == 0);
+	T_TRUE(strtod(rig_last.timing + 10, NULL) > 0);
 	down();
 }
 
@@ -281,6 +283,8 @@ TEST(a_run_that_takes_longer_answers_with_what_there_is)
 	T_STR(rig_field("state"), "running");
 	T_STR(rig_field("stdout.head"), "hello\n");
 	T_HAS(rig_last.location, rig_field("id"));
+	/* a second of waiting is the sandbox's */
+	T_TRUE(strtod(rig_last.timing + 10, NULL) > 900);
 	down();
 }
 

@@ -155,6 +155,7 @@ static void on_head(struct http_stream *s)
 	const struct http_head *h = http_stream_head(s);
 
 	c->status = h->status;
+	keep(c->timing, sizeof(c->timing), h, "server-timing");
 	keep(c->location, sizeof(c->location), h, "location");
 	keep(c->replayed, sizeof(c->replayed), h, "idempotent-replayed");
 	keep(c->type, sizeof(c->type), h, "content-type");

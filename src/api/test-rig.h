@@ -43,7 +43,8 @@ struct call {
 	int status;
 	bool done, cut, paused;
 	struct buf body;
-	char location[80], replayed[8], type[64], cookie[16], allow[32];
+	char timing[64], location[80], replayed[8], type[64], cookie[16],
+	    allow[32];
 	char request_id[40], etag[24], retry_after[8];
 	struct http_conn *conn;
 	struct http_stream *stream;
