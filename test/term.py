@@ -16,9 +16,16 @@ import pyte
 from conftest import PATIENCE_S, TOP, wait_for
 
 
+class Screen(pyte.Screen):
+    def select_graphic_rendition(self, *attrs, **_):
+        """The emulator knows no private renditions (vim asks for one); they change nothing here."""
+        if not _:
+            super().select_graphic_rendition(*attrs)
+
+
 class Terminal:
     def __init__(self, argv, env, cols=100, rows=30):
-        self.screen = pyte.Screen(cols, rows)
+        self.screen = Screen(cols, rows)
         self.stream = pyte.ByteStream(self.screen)
         self.raw, self.lock = bytearray(), threading.Lock()
         self.master, slave = pty.openpty()

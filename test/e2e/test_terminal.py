@@ -30,6 +30,11 @@ def terminal(caisson, box):
         t.close()
 
 
+def runs(caisson, box, name):
+    """Wait until a program of that name has started: keys before that are the shell's."""
+    wait_for(f"{name} in the guest", lambda: caisson.exec(box, "pgrep", "-f", f"^{name}$")[2]["code"] == 0)
+
+
 def test_vim(caisson, box, terminal):
     t = terminal("vim", "-u", "NONE", "-N", "/tmp/poem")
     t.see("[New]")
@@ -82,11 +87,11 @@ def test_size_at_the_start_and_after(terminal):
     assert t.wait() == 3
 
 
-def test_control_c_ends_the_foreground_job_only(terminal):
+def test_control_c_ends_the_foreground_job_only(caisson, box, terminal):
     t = terminal("bash", "--norc")
     t.see("$")
-    t.type("sleep 1000\r")
-    t.see("sleep 1000")
+    t.type("sleep 1001\r")
+    runs(caisson, box, "sleep 1001")
     t.type("\x03")
     t.see("^C")
     t.type("echo st''ill $?\r")
@@ -95,17 +100,17 @@ def test_control_c_ends_the_foreground_job_only(terminal):
     assert t.wait() == 0 and t.restored()
 
 
-def test_control_z_and_backslash(terminal):
+def test_control_z_and_backslash(caisson, box, terminal):
     t = terminal("bash", "--norc")
     t.see("$")
-    t.type("sleep 1000\r")
-    t.see("sleep 1000")
+    t.type("sleep 1002\r")
+    runs(caisson, box, "sleep 1002")
     t.type("\x1a")
     t.see("Stopped")
     t.type("kill %1; wait; echo go''ne\r")
     t.see("gone")
-    t.type("sleep 999\r")
-    t.see("sleep 999")
+    t.type("sleep 1003\r")
+    runs(caisson, box, "sleep 1003")
     t.type("\x1c")
     t.see("Quit")
     t.type("exit 7\r")
