@@ -50,7 +50,7 @@ TEST(argv_of_a_waiting_vmm_is_this)
 	      "-M\nmicrovm,pit=on,pic=on,isa-serial=on,rtc=on,acpi=on,"
 	      "ioapic2=off,memory-backend=m,mem-merge=off,"
 	      "dump-guest-core=off\n"
-	      "-cpu\nmax,-svm,-vmx,-la57\n-accel\ntcg,tb-size=64\n-smp\n1\n"
+	      "-cpu\nmax,-svm,-vmx,-la57,-erms\n-accel\ntcg,tb-size=64\n-smp\n1\n"
 	      "-m\n512\n"
 	      "-object\nmemory-backend-file,id=m,size=512M,"
 	      "mem-path=/caisson/ram,share=on\n"
