@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A terminal for the tests: a program under a pty, its screen kept by pyte."""
+"""A terminal for the tests: a program under a pty, its screen kept by pyte, which is a Linux console
+(others repeat and erase in ways that it does not know)."""
 
 import fcntl
 import os
@@ -24,7 +25,7 @@ class Screen(pyte.Screen):
 
 
 class Terminal:
-    def __init__(self, argv, env, cols=100, rows=30):
+    def __init__(self, argv, env, cols=100, rows=30, term="linux"):
         self.screen = Screen(cols, rows)
         self.stream = pyte.ByteStream(self.screen)
         self.raw, self.lock = bytearray(), threading.Lock()
@@ -32,7 +33,7 @@ class Terminal:
         self._size(cols, rows)
         self.before = termios.tcgetattr(slave)
         self.slave = slave
-        self.process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, env=dict(env, TERM="xterm-256color"), start_new_session=True,
+        self.process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, env=dict(env, TERM=term), start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -21,8 +21,8 @@ def box(caisson, template_test):
 def terminal(caisson, box):
     made = []
 
-    def start(*cmd, cols=100, rows=30, verb=("exec", "-it")):
-        t = Terminal([CAISSON, *verb, box, "--", *cmd] if cmd else [CAISSON, *verb, box], caisson.env, cols, rows)
+    def start(*cmd, cols=100, rows=30, verb=("exec", "-it"), term="linux"):
+        t = Terminal([CAISSON, *verb, box, "--", *cmd] if cmd else [CAISSON, *verb, box], caisson.env, cols, rows, term)
         made.append(t)
         return t
     yield start
@@ -118,7 +118,7 @@ def test_control_z_and_backslash(caisson, box, terminal):
 
 
 def test_a_shell_is_a_login_with_colours(terminal):
-    t = terminal(verb=("shell",))
+    t = terminal(verb=("shell",), term="xterm-256color")
     t.see("$")
     t.type("tput colors; echo $TERM\r")
     t.see("256")
