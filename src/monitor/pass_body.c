@@ -7,6 +7,7 @@
 #include "monitor/data.h"
 #include "monitor/pass-int.h"
 #include "monitor/pass.h"
+#include "monitor/values.h"
 #include "net/json.h"
 
 /* ---- request body: client to guest ---- */
@@ -306,6 +307,7 @@ static void answer_json(struct pass *p)
 {
 	owned_json v = NULL;
 	owned_str text = NULL;
+	struct err e = { 0 };
 
 	p->has_answered = p->has_head = true;
 	if (buf_len(&p->json) == 0) {
@@ -315,6 +317,10 @@ static void answer_json(struct pass *p)
 	if (json_parse(buf_data(&p->json), buf_len(&p->json), &v, NULL) < 0) {
 		pass_refuse(p->down, 502, "guest_error",
 			    "the guest's answer is not JSON", "guest");
+		return;
+	}
+	if (values_check(v, &e) < 0) {
+		pass_refuse(p->down, 502, "guest_error", e.msg, "guest");
 		return;
 	}
 	if (p->status >= 400)

@@ -228,6 +228,25 @@ TEST(a_stream_is_answered_200_or_not)
 	stop();
 }
 
+TEST(numbers_ids_and_names_have_their_forms)
+{
+	static const char *const bad[] = {
+		"{\"mem_total_bytes\":-5}",
+		"{\"disk_used_bytes\":1e308}",
+		"{\"cpu_count\":\"../../x\"}",
+		"{\"items\":[{\"id\":\"../../x\"}]}",
+		"{\"items\":[{\"name\":\"../../etc/shadow\"}]}",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		start();
+		say(bad[i], strlen(bad[i]));
+		ask("GET", "/v1/metrics");
+		expect_guest_error();
+		stop();
+	}
+}
+
 /* ---- bytes instead of HTTP ---- */
 
 /* The channel speaks noise: everything of it ends, a client gets an error. */
