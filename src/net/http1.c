@@ -163,6 +163,7 @@ struct parse {
 	size_t n_fields;
 	unsigned n_host, n_length, n_te, n_upgrade;
 	bool connection_upgrade; /* Connection names Upgrade */
+	bool is_1_0;		 /* a response of HTTP/1.0 */
 };
 
 static int refuse(struct parse *p, int status, const char *why)
@@ -425,14 +426,17 @@ int http1_parse_request(const uint8_t *p, size_t n,
 	return r;
 }
 
-/* "HTTP/1.1 200 Reason", the reason possibly empty. */
+/* "HTTP/1.1 200 Reason", the reason possibly empty. Servers, unlike clients,
+ * may be of HTTP/1.0: small ones in sandboxes often are. */
 static int parse_status_line(struct parse *p, struct view line)
 {
+	struct view version = { line.p, 8 };
 	int r;
 
 	if (line.n < 12 || line.p[8] != ' ')
 		return refuse(p, 400, "malformed status line");
-	r = check_version(p, (struct view){ line.p, 8 });
+	p->is_1_0 = view_eq(version, "HTTP/1.0");
+	r = p->is_1_0 ? 0 : check_version(p, version);
 	if (r < 0)
 		return r;
 	for (size_t i = 9; i < 12; i++) {
@@ -446,6 +450,20 @@ static int parse_status_line(struct parse *p, struct view line)
 		return refuse(p, 400, "malformed status line");
 	if (!http1_is_value(line.p, line.n))
 		return refuse(p, 400, "control character in a status line");
+	return 0;
+}
+
+/* HTTP/1.0 knows no chunks and no interim answers, and its answer ends with the
+ * connection, whatever else it says. */
+static int judge_1_0(struct parse *p)
+{
+	if (!p->is_1_0)
+		return 0;
+	if (p->n_te)
+		return refuse(p, 400, "Transfer-Encoding in HTTP/1.0");
+	if (p->head->status < 200)
+		return refuse(p, 400, "interim response in HTTP/1.0");
+	p->msg->close = true;
 	return 0;
 }
 
@@ -464,6 +482,8 @@ int http1_parse_response(const uint8_t *p, size_t n, const char *method,
 		r = parse_fields(&st, rest);
 	if (r == 0)
 		r = judge_framing(&st);
+	if (r == 0)
+		r = judge_1_0(&st);
 	*ret_why = st.why;
 	if (r < 0)
 		return r;

@@ -10,7 +10,8 @@
  * so whatever could be read in two ways is refused, also where the RFC lets a
  * recipient be kind: bare CR or LF, obsolete folding, empty lines before the
  * request line, whitespace before the colon, Content-Length together with
- * Transfer-Encoding, twice, or as a list, chunk extensions, HTTP/1.0.
+ * Transfer-Encoding, twice, or as a list, chunk extensions, HTTP/1.0 (of a
+ * client; a server's answer may be of it, and ends with its connection).
  *
  * A refusal is a negative HTTP status (-400, -414, -431, -501, -505, -417): the
  * answer that a server gives, and simply "broken" for a client. The verdict on

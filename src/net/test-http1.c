@@ -390,10 +390,33 @@ TEST(responses_are_framed_as_the_rfc_says)
 	      HTTP1_CHUNKED);
 }
 
+TEST(a_response_of_http_1_0_ends_with_its_connection)
+{
+	struct http_head h;
+	struct http1_msg m;
+
+	T_INT(response("HTTP/1.0 200 OK\r\nContent-Length: 3\r\n"
+		       "Connection: keep-alive\r\n\r\n",
+		       "GET", &h, &m),
+	      0);
+	T_INT(h.status, 200);
+	T_INT(m.framing, HTTP1_LENGTH);
+	T_INT(m.length, 3);
+	T_INT(m.close, 1);
+	http_head_fini(&h);
+	T_INT(response_framing("HTTP/1.0 200 OK\r\n\r\n", "GET"),
+	      HTTP1_UNTIL_EOF);
+	T_INT(response_framing("HTTP/1.0 304 N\r\n\r\n", "GET"), HTTP1_NONE);
+}
+
 TEST(malformed_responses_are_refused)
 {
 	static const char *const bad[] = {
-		"HTTP/1.0 200 OK\r\n\r\n",
+		"HTTP/0.9 200 OK\r\n\r\n",
+		"HTTP/1.2 200 OK\r\n\r\n",
+		"HTTP/1.0 100 C\r\n\r\n",
+		"HTTP/1.0 101 S\r\n\r\n",
+		"HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
 		"HTTP/1.1 20 OK\r\n\r\n",
 		"HTTP/1.1 2000 OK\r\n\r\n",
 		"HTTP/1.1 099 OK\r\n\r\n",
