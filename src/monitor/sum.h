@@ -3,8 +3,8 @@
 
 /*
  * SHA-256 of an upload on its way. It is computed here and not where the file
- * is written: on the software engine a guest hashes 15 MB a second and the
- * host's own instructions a hundred times that. Between here and the file lie
+ * is written: on the software engine a guest hashes some 15 MB a second, the
+ * host many times that. Between here and the file lie
  * the channel, whose records carry a CRC, and guestd, who could say any sum.
  */
 

@@ -44,34 +44,35 @@ static int check(struct vm_shape s)
 
 TEST(argv_of_a_waiting_vmm_is_this)
 {
-	T_STR(lines(&incoming),
-	      "/usr/bin/qemu-system-x86_64\n"
-	      "-nodefaults\n-no-user-config\n-display\nnone\n"
-	      "-M\nmicrovm,pit=on,pic=on,isa-serial=on,rtc=on,acpi=on,"
-	      "ioapic2=off,memory-backend=m,mem-merge=off,"
-	      "dump-guest-core=off\n"
-	      "-cpu\nmax,-svm,-vmx,-la57,-erms\n-accel\ntcg,tb-size=64\n-smp\n1\n"
-	      "-m\n512\n"
-	      "-object\nmemory-backend-file,id=m,size=512M,"
-	      "mem-path=/caisson/ram,share=on\n"
-	      "-blockdev\ndriver=null-co,node-name=ph,size=4096,"
-	      "read-zeroes=on\n"
-	      "-device\nvirtio-blk-device,id=vd0,drive=ph\n"
-	      "-device\nvirtio-serial-device,max_ports=2\n"
-	      "-chardev\nsocket,id=chan,fd=5,server=on,wait=off\n"
-	      "-device\nvirtserialport,chardev=chan,nr=1,"
-	      "name=org.caisson.guest\n"
-	      "-chardev\nsocket,id=com,fd=6,server=on,wait=off\n"
-	      "-serial\nchardev:com\n"
-	      "-object\nrng-builtin,id=rng\n"
-	      "-device\nvirtio-rng-device,rng=rng\n"
-	      "-netdev\ntap,id=net,fd=7,vhost=off\n"
-	      "-device\nvirtio-net-device,netdev=net,mac=02:00:00:00:00:02,"
-	      "host_mtu=60000\n"
-	      "-chardev\nsocket,id=qmp,fd=4,server=on,wait=off\n"
-	      "-mon\nchardev=qmp,mode=control\n"
-	      "-action\nshutdown=pause,panic=pause,reboot=shutdown\n"
-	      "-S\n-incoming\ndefer\n");
+	T_STR(
+	    lines(&incoming),
+	    "/usr/bin/qemu-system-x86_64\n"
+	    "-nodefaults\n-no-user-config\n-display\nnone\n"
+	    "-M\nmicrovm,pit=on,pic=on,isa-serial=on,rtc=on,acpi=on,"
+	    "ioapic2=off,memory-backend=m,mem-merge=off,"
+	    "dump-guest-core=off\n"
+	    "-cpu\nmax,-svm,-vmx,-la57,-erms\n-accel\ntcg,tb-size=64\n-smp\n1\n"
+	    "-m\n512\n"
+	    "-object\nmemory-backend-file,id=m,size=512M,"
+	    "mem-path=/caisson/ram,share=on\n"
+	    "-blockdev\ndriver=null-co,node-name=ph,size=4096,"
+	    "read-zeroes=on\n"
+	    "-device\nvirtio-blk-device,id=vd0,drive=ph\n"
+	    "-device\nvirtio-serial-device,max_ports=2\n"
+	    "-chardev\nsocket,id=chan,fd=5,server=on,wait=off\n"
+	    "-device\nvirtserialport,chardev=chan,nr=1,"
+	    "name=org.caisson.guest\n"
+	    "-chardev\nsocket,id=com,fd=6,server=on,wait=off\n"
+	    "-serial\nchardev:com\n"
+	    "-object\nrng-builtin,id=rng\n"
+	    "-device\nvirtio-rng-device,rng=rng\n"
+	    "-netdev\ntap,id=net,fd=7,vhost=off\n"
+	    "-device\nvirtio-net-device,netdev=net,mac=02:00:00:00:00:02,"
+	    "host_mtu=60000\n"
+	    "-chardev\nsocket,id=qmp,fd=4,server=on,wait=off\n"
+	    "-mon\nchardev=qmp,mode=control\n"
+	    "-action\nshutdown=pause,panic=pause,reboot=shutdown\n"
+	    "-S\n-incoming\ndefer\n");
 }
 
 TEST(a_boot_names_descriptors_and_its_cmdline)
