@@ -16,6 +16,7 @@ import base64
 import dataclasses
 import json
 import os
+import re
 import secrets
 import subprocess
 import tomllib
@@ -23,6 +24,8 @@ import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+#: what no program may print of a name that somebody else chose
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028]")
 
 
 @dataclasses.dataclass
@@ -66,7 +69,7 @@ class Verdict:
     isolation: str = ""
 
     def line(self):
-        return f"{self.id:9} {self.verdict:14} {self.evidence}"
+        return f"{self.id:14} {self.verdict:14} {self.evidence}"
 
 
 def load(area=None):
@@ -137,6 +140,19 @@ class Lab:
         """As guest root: (stdout, stderr, exit fact)."""
         return self.caisson.exec(sb or self.sandbox, "sh", "-c", script, user="root", timeout_s=timeout_s)
 
+    def upload(self, sb, path, blob):
+        a = self.caisson.http("PUT", f"/v1/sandboxes/{sb}/files?path={path}", blob, headers={"Content-Type": "application/octet-stream"}, data=True)
+        assert a.status in (200, 201), a.body
+
+    def serve(self, port, script, sb=None):
+        """A Python server inside the guest; back when it listens there."""
+        sb = sb or self.sandbox
+        self.upload(sb, f"/root/serve-{port}.py", script.encode())
+        self.guest(f"cd /root; setsid python3 serve-{port}.py >/dev/null 2>&1 &", sb=sb)
+        hexed = f":{port:04X} 00000000:0000 0A"
+        out, _, _ = self.guest(f"for i in $(seq 600); do grep -q '{hexed}' /proc/net/tcp && echo up && exit; sleep 0.1; done", sb=sb, timeout_s=90)
+        assert out == b"up\n", f"the server on port {port} did not start"
+
     def has(self, tool):
         return self.guest(f"command -v {tool}")[2]["code"] == 0
 
@@ -161,19 +177,34 @@ class Lab:
         words = ("EXT4-fs", "XFS", "BTRFS", "general protection", "segfault", "BUG:", "Oops", "Out of memory")
         return [x for x in now if x not in old and any(w in x for w in words)]
 
-    def daemons_rss(self):
-        """Resident bytes of every process of this instance but the VMMs."""
+    def daemons(self):
+        """Pids of every process of this instance but the VMMs and the database."""
         from conftest import cgroup_root
-        total = 0
         for procs in (cgroup_root() / self.caisson.name).rglob("cgroup.procs"):
             if procs.parent.name == "vmm":
                 continue
             for pid in procs.read_text().split():
                 try:
-                    total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-                except (OSError, IndexError):
+                    if "postgres" not in os.readlink(f"/proc/{pid}/exe"):
+                        yield int(pid)
+                except OSError:
                     pass
-        return total
+
+    def daemons_now(self):
+        """Resident bytes and descriptors of each of those, by pid."""
+        now = {}
+        for pid in self.daemons():
+            try:
+                now[pid] = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096, len(os.listdir(f"/proc/{pid}/fd"))
+            except (OSError, IndexError):
+                pass
+        return now
+
+    def daemons_grown(self, before):
+        """By how much those that were there before have grown: (bytes, descriptors)."""
+        now = self.daemons_now()
+        both = [(now[p], before[p]) for p in now if p in before]
+        return sum(n[0] - b[0] for n, b in both), sum(n[1] - b[1] for n, b in both)
 
     def host_intact(self, seen):
         seen.check("host file changed", self.host_file.read_text() == self.secret + "\n")
@@ -194,7 +225,8 @@ def judge(lab, seen):
     if form:
         return f"the canary's secret was seen as {form[:24]!r}"
     if seen.broken:
-        return "; ".join(f"{k}: {v}" for k, v in seen.broken.items())
+        lines = [f"{k}: {v}".replace("\n", " ") for k, v in seen.broken.items()]
+        return "; ".join(lines[:4]) + (f"; and {len(lines) - 4} more" if len(lines) > 4 else "")
     return None
 
 
@@ -218,13 +250,13 @@ def run(case, lab, probes, weak):
             return verdict("escaped", escape)
         if not seen.control:
             return verdict("invalid", f"the positive control failed: {seen.note}")
-        if case.mutant:
-            with weak[case.mutant](lab) as subject:
-                caught = judge(lab, probe(lab, subject, **case.args))
-            if not caught:
-                return verdict("invalid", f"the weak subject {case.mutant} was not caught")
-            return verdict("passed", f"{seen.note}; mutant caught ({caught[:60]})")
-        return verdict("passed", seen.note)
+        if not case.mutant:
+            return verdict("invalid", "no weak subject shows that the probe can see an escape")
+        with weak[case.mutant](lab) as subject:
+            caught = judge(lab, probe(lab, subject, **case.args))
+        if not caught:
+            return verdict("invalid", f"the weak subject {case.mutant} was not caught")
+        return verdict("passed", f"{seen.note}; mutant caught ({caught[:60]})")
     except Exception as e:  # noqa: BLE001 - a case that breaks is invalid, not a pass
         where = traceback.extract_tb(e.__traceback__)[-1]
         return verdict("invalid", f"{type(e).__name__}: {str(e)[:200]} ({Path(where.filename).name}:{where.lineno})")

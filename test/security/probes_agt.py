@@ -4,77 +4,131 @@
 There are no vsock devices here: the channel is a virtio-serial port of one VM. Guest root can
 take it from guestd by unbinding the driver, and speak to the monitor itself."""
 
+import http.client
 import http.server
+import json
 import os
 import socket
-import struct
 import subprocess
 import threading
 import time
 from pathlib import Path
 
 from conftest import cgroup_root, wait_for
-from harness import Seen
+from harness import CONTROL, Seen
 
-# Takes the port away from guestd and feeds the payload to the host for 8 s.
-STEAL = r'''
-import os, sys, time
-d = "/sys/bus/virtio/drivers/virtio_console/"
-dev = [x for x in os.listdir(d) if x.startswith("virtio")][0]
-open(d + "unbind", "w").write(dev); time.sleep(0.5)
-open(d + "bind", "w").write(dev); time.sleep(1)
-port = ["/dev/" + p for p in os.listdir("/sys/class/virtio-ports") if os.path.exists("/dev/" + p)][0]
-f = os.open(port, os.O_RDWR | os.O_NONBLOCK)
-payload, end, sent = bytes.fromhex(sys.argv[1]), time.time() + 8, 0
-while time.time() < end:
-    try:
-        sent += os.write(f, payload)
-    except OSError:
-        time.sleep(0.01)
-    try:
-        os.read(f, 65536)
-    except OSError:
-        pass
-    time.sleep(float(sys.argv[2]))
-'''
+HERE = Path(__file__).resolve().parent
 
-# magic, session, length and checksum of the record layer are inside; the point is what a
-# parser does with lengths that lie and headers that never end
-PAYLOADS = {
-    "zeros": bytes(4096),
-    "ones": b"\xff" * 4096,
-    "length 0": struct.pack("<IIII", 0, 0, 0, 0) * 64,
-    "length 2^31": struct.pack("<IIII", 1 << 31, 1 << 31, 1 << 31, 1 << 31) * 64,
-    "length 2^32-1": struct.pack(">IIII", 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0) * 64,
-    "half a header": b"\x01\x02\x03",
-    "h2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\xff\x04\0\0\0\0\0" * 10,
-    "noise": bytes(range(256)) * 16,
+# What a stand-in believed by the host says to `metrics`: the number shows who answered.
+MARK, WRONG = 77, 66
+
+
+def metrics(cpus, **more):
+    return {"body": json.dumps({"cpu_count": cpus, "cpu_used_ms": 1, "mem_total_bytes": 1 << 29, "mem_used_bytes": 1 << 20, "disk_total_bytes": 1 << 30,
+                                "disk_used_bytes": 1 << 20, "oom_kills": 0, "uptime_ms": 1000, "processes": 3, **more})}
+
+
+#: the stand-in proves that it was believed before it attacks: the control of these cases
+BELIEVED = {"do": "answer", "answers": [metrics(MARK)], "count": 1, "seconds": 120}
+
+
+def h2(kind, flags, stream, payload=b"", length=None):
+    n = len(payload) if length is None else length
+    return (n.to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload).hex()
+
+
+PING, SETTINGS = h2(6, 0, 0, b"12345678"), h2(4, 0, 0)
+DATA = 3
+
+#: each a list of steps of stand_in.py
+ATTACKS = {
+    "noise": [{"do": "raw", "hex": bytes(range(256)).hex() * 16}, {"do": "records", "h2": (b"\x80" * 900).hex()}],
+    "zeros": [{"do": "raw", "hex": "00" * 8192}],
+    "http instead": [{"do": "records", "h2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".hex()}, {"do": "records", "h2": b"HTTP/1.1 200 OK\r\n\r\n".hex()}],
+    # the record layer's length is 16 bits wide, so 2^31 and 2^32-1 are said one layer up, too
+    "length 0": [{"do": "records", "records": [[DATA, "", 0, None]] * 64}, {"do": "records", "h2": h2(0, 0, 1) * 64}],
+    "length over": [{"do": "records", "records": [[DATA, "00" * 64, 4097, None]]}, {"do": "records", "records": [[DATA, "00" * 64, 0xFFFF, None]]}],
+    "length huge": [{"do": "records", "h2": h2(0, 0, 1, b"x" * 64, 0xFFFFFF) * 8}, {"do": "records", "h2": SETTINGS + h2(4, 0, 0, b"x" * 12, 0xFFFFFF)}],
+    "lying crc": [{"do": "records", "records": [[DATA, "41" * 4096, None, 0xFFFFFFFF]] * 8}],
+    "acknowledged too much": [{"do": "records", "records": [[4, "ff" * 8, None, None]]}],
+    "half a header": [{"do": "half", "times": 60, "bytes": 10, "seconds": 2}, {"do": "half", "bytes": 19}],
+    "half a frame": [{"do": "records", "h2": SETTINGS + h2(1, 4, 1, b"\x88", 4000)}],
+    "flood of pings": [{"do": "records", "h2": PING * 200, "again": True, "batch": 8, "seconds": 6}],
+    "flood of settings": [{"do": "records", "h2": SETTINGS * 400, "again": True, "batch": 8, "seconds": 6}],
+    "flood of data": [{"do": "records", "h2": h2(0, 0, 1, b"x" * 4000), "again": True, "batch": 16, "seconds": 6}],
+    "flood of acks": [{"do": "records", "records": [[4, "00" * 8, None, None]], "again": True, "batch": 512, "seconds": 6}],
 }
 
 
-def hostile_channel(lab, subject, payloads, pause_s=0.0, host_mib=32):
-    """Guest root speaks on the channel in guestd's place."""
+def take_over(lab, sb, plan):
+    """Guest root takes the channel and follows the plan."""
+    lab.upload(sb, "/root/stand_in.py", (HERE / "stand_in.py").read_bytes())
+    lab.upload(sb, "/root/plan.json", json.dumps(plan).encode())
+    lab.guest("cd /root; setsid python3 stand_in.py plan.json >log 2>&1 & sleep 0.1", sb=sb)
+
+
+def marked(lab, sb):
+    """Which stand-in answers `metrics`, or None."""
+    try:
+        a = lab.caisson.http("GET", f"/v1/sandboxes/{sb}/metrics", timeout=120)
+    except OSError:
+        return None
+    return a.json.get("cpu_count") if a.status == 200 else None
+
+
+def seconds(plan):
+    return sum(s.get("seconds", 3) for s in plan)
+
+
+def hostile_channel(lab, subject, attacks, host_mib=32, host_fds=40):
+    """Guest root speaks on the channel in the daemon's place."""
     seen = Seen()
     if subject:
-        subject.feed(PAYLOADS["length 2^32-1"])
-        seen.check("host memory grew", len(subject.held) < host_mib << 20, f"{len(subject.held) >> 20} MiB")
+        for name in attacks:
+            for step in ATTACKS[name]:
+                subject.feed(step)
+        seen.check("host memory grew", subject.bytes < host_mib << 20, f"{subject.bytes >> 20} MiB")
+        seen.check("host descriptors grew", subject.fds < host_fds, subject.fds)
+        seen.check("untyped answer", subject.typed, "the guest's bytes")
         return seen
-    for name in payloads:
+    believed = []
+    for name in attacks:
         sb = lab.caisson.create("test")["id"]
-        before = lab.daemons_rss()
-        lab.caisson.http("PUT", f"/v1/sandboxes/{sb}/files?path=/root/steal.py", STEAL.encode(), headers={"Content-Type": "application/octet-stream"}, data=True)
-        lab.guest(f"setsid python3 /root/steal.py {PAYLOADS[name].hex()} {pause_s} >/dev/null 2>&1 & sleep 0.2", sb=sb)
-        time.sleep(5)
-        # a fresh request gets a typed answer, in bounded time
-        a = lab.caisson.http("GET", f"/v1/sandboxes/{sb}/execs", timeout=120)
-        seen.check(f"{name}: untyped answer", a.status == 200 or a.json["error"]["code"], a.body[:200])
-        grown = lab.daemons_rss() - before
+        before = lab.daemons_now()
+        take_over(lab, sb, [BELIEVED, *ATTACKS[name]])
+        wait_for(f"{name}: the stand-in answers", lambda: marked(lab, sb) == MARK, limit_s=120, step_s=0.5)
+        believed.append(name)
+        time.sleep(min(seconds(ATTACKS[name]), 6))
+        grown, more = lab.daemons_grown(before)
         seen.check(f"{name}: host memory grew", grown < host_mib << 20, f"{grown >> 20} MiB")
+        seen.check(f"{name}: host descriptors grew", more < host_fds, more)
+        # a fresh request gets a typed answer, in bounded time
+        a = lab.caisson.http("GET", f"/v1/sandboxes/{sb}/execs", timeout=150)
+        seen.check(f"{name}: untyped answer", a.status >= 400 and a.json["error"]["code"], (a.status, a.body[:200]))
         t0 = time.monotonic()
         lab.caisson.end(sb)
         seen.check(f"{name}: it could not be ended", time.monotonic() - t0 < 60)
-        seen.note += f"{name}: {a.status}; "
+        seen.note += f"{name}: {a.status} {a.json['error']['code']}, {grown >> 10:+} KiB, {more:+} descriptors; "
+    seen.control = believed == list(attacks) and lab.answers(lab.sandbox)
+    return seen
+
+
+def other_version(lab, subject, versions):
+    """The stand-in says HELLO_ACK with another version, and would answer if it were taken."""
+    seen = Seen()
+    if subject:
+        seen.check("another version was taken", not any(subject.hello(v) for v in versions), versions)
+        return seen
+    for v in versions:
+        sb = lab.caisson.create("test")["id"]
+        take_over(lab, sb, [BELIEVED, {"do": "version", "version": v, "answers": [metrics(WRONG)], "seconds": 5}, {"do": "answer", "answers": [metrics(MARK + 1)], "seconds": 60}])
+        wait_for("the stand-in answers", lambda: marked(lab, sb) == MARK, limit_s=120, step_s=0.3)
+        got = []
+        wait_for("the true version is taken again", lambda: got.append(marked(lab, sb)) or got[-1] == MARK + 1, limit_s=120, step_s=0.3)
+        seen.check(f"version {v} was taken", WRONG not in got, got)
+        lab.caisson.end(sb)
     seen.control = lab.answers(lab.sandbox)
+    seen.note = f"versions {', '.join(map(str, versions))}: no session, no downgrade; version 1 is taken before and after"
     return seen
 
 
@@ -87,7 +141,7 @@ def only_our_port(lab, subject):
         seen.check("a listener answered", False, subject.path)
         s.close()
         return seen
-    out, _, _ = lab.guest("cat /sys/class/virtio-ports/*/name; ls /dev/vsock /dev/vhost-vsock 2>/dev/null")
+    out, _, _ = lab.guest("cat /sys/class/virtio-ports/*/name; ls -d /sys/bus/virtio/drivers/*vsock*/virtio* 2>/dev/null; true")
     seen.check("another port", out.split() == [b"org.caisson.guest"], out)
     script = ("import socket\nok=0\nfor cid in [0,1,2,3,4,200,0xffffffff]:\n for p in [1,22,1024,1025,5000,9999]:\n"
               "  try:\n   s=socket.socket(40,1); s.settimeout(0.2); s.connect((cid,p)); ok+=1\n  except (OSError, OverflowError): pass\nprint(ok)")
@@ -114,11 +168,17 @@ def own_control(lab, subject):
     for user in ("root", "user"):
         out, err, fact = lab.caisson.exec(lab.sandbox, "sh", "-c", "for p in /dev/vport*; do dd if=$p bs=1 count=1; done", user=user, timeout_s=60)
         seen.check(f"{user} opened the port", fact["code"] != 0 and not out, (out, err))
-    out, _, _ = lab.guest("python3 -c 'import socket\nfor p in range(1,65536):\n s=socket.socket(); s.settimeout(0.05)\n if s.connect_ex((\"127.0.0.1\",p))==0: print(p)\n s.close()'", timeout_s=280)
-    seen.check("a port of the daemon is open in the guest", out == b"", out)
-    out, _, _ = lab.guest("cat /proc/net/unix | awk '{print $8}' | grep . ; true")
+    sb = lab.caisson.create("test")["id"]
+    listeners = "cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == \"0A\" {print $2}'; cat /proc/net/udp /proc/net/udp6 /proc/net/raw /proc/net/packet | grep -v sl | grep -v sk | grep . ; true"
+    out, _, _ = lab.guest(listeners, sb=sb)
+    seen.check("the daemon listens in the guest", out == b"", out)
+    lab.serve(8111, "import socket, time\ns = socket.create_server(('127.0.0.1', 8111))\ntime.sleep(600)\n", sb)
+    out, _, _ = lab.guest(listeners, sb=sb)
+    seen.control = b":1FAF" in out
+    out, _, _ = lab.guest("awk '{print $8}' /proc/net/unix | grep . ; true", sb=sb)
     seen.check("a socket of the daemon has a name", b"caisson" not in out and b"guestd" not in out, out)
-    seen.control = lab.answers(lab.sandbox)
+    lab.caisson.end(sb)
+    seen.control = seen.control and lab.answers(lab.sandbox)
     seen.note = "the port is busy for root and closed for users; no listener of the daemon"
     return seen
 
@@ -158,9 +218,9 @@ def unread_output(lab, subject, host_mib):
     ex = a.json["id"]
     s = socket.create_connection(("127.0.0.1", lab.caisson.data_port))
     s.sendall(f"GET /v1/execs/{ex}/output?follow=1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {lab.caisson.key}\r\n\r\n".encode())
-    before = lab.daemons_rss()
+    before = lab.daemons_now()
     time.sleep(6)
-    grown = lab.daemons_rss() - before
+    grown = lab.daemons_grown(before)[0]
     seen.check("host memory grew", grown < host_mib << 20, f"{grown >> 20} MiB")
     seen.control = lab.answers(lab.sandbox)
     lab.caisson.http("POST", f"/v1/execs/{ex}/signal", {"name": "KILL"})
@@ -170,44 +230,128 @@ def unread_output(lab, subject, host_mib):
     return seen
 
 
+#: what the stand-in says in place of a true answer: call, lie
+LIES = [
+    ("metrics", metrics(2, mem_total_bytes=-5)), ("metrics", metrics(2, mem_total_bytes=9223372036854775808)), ("metrics", metrics(2, disk_used_bytes=1e308)),
+    ("metrics", metrics("../../x")), ("metrics", {"body": '{"cpu_count":1,'}), ("metrics", {"body": "[" * 5000}), ("metrics", {"body": '{"a":"\\ud800"}'}),
+    ("metrics", {"body": "{}", "status": 999}), ("metrics", {"body": "{}", "status": 101}), ("metrics", {"body": '{"cpu_count":1}' + " " * (2 << 20)}),
+    ("execs", {"body": '{"items":[{"id":"../../x","state":"running","pid":-1}]}'}), ("execs", {"body": '{"items":"x"}'}),
+    ("files/list?path=/root", {"body": '{"items":[{"name":"../../etc/shadow","path":"/../../etc/shadow","type":"file","size":-9,"mode":"9999","uid":-1,"gid":-1}],"next":null}'}),
+    ("files/stat?path=/root", {"body": '{"name":"x\\u001b[2J","path":"/x","type":"file","size":18446744073709551616}'}),
+    ("files?path=/root/x", {"body": "x", "fields": [["content-length", "-1"]]}), ("files?path=/root/x", {"body": "x", "fields": [["content-length", "18446744073709551616"]]}),
+]
+
+
+def flat(v):
+    """Every scalar of a document."""
+    if isinstance(v, dict):
+        for k, x in v.items():
+            yield from flat(x)
+    elif isinstance(v, list):
+        for x in v:
+            yield from flat(x)
+    else:
+        yield v
+
+
+def sane(seen, what, status, body):
+    """What a client may be given of a lie: a typed error, or a document of sane values."""
+    try:
+        doc = json.loads(body)
+    except ValueError:
+        seen.check(f"{what}: no document", False, (status, body[:120]))
+        return
+    if status >= 400:
+        seen.check(f"{what}: untyped error", status in (400, 404, 409, 413, 500, 502, 503, 504) and doc.get("error", {}).get("code"), (status, body[:120]))
+        return
+    numbers = [x for x in flat(doc) if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    seen.check(f"{what}: a number passed", all(0 <= n < 1 << 63 for n in numbers), numbers)
+    seen.check(f"{what}: a path passed", not [x for x in flat(doc) if isinstance(x, str) and ".." in x], body[:120])
+    seen.check(f"{what}: too long", len(body) <= 1 << 20, len(body))
+
+
+def names_on_the_terminal(lab, seen):
+    """File names with control characters, shown by the command line."""
+    lab.guest("mkdir -p /root/names; cd /root/names; touch \"$(printf '\\033[2J\\rone')\" \"$(printf '\\302\\233two')\" \"$(printf '\\377three')\" -- '-four' '$(five)' plain")
+    r = lab.caisson.cli("files", "ls", lab.sandbox, "/root/names", check=False)
+    shown = r.stdout + r.stderr
+    seen.control = r.returncode == 0 and "plain" in shown and "one" in shown and "two" in shown
+    seen.check("a control character reached the terminal", not CONTROL.search(shown), repr(shown[:300]))
+
+
 def lying_numbers(lab, subject):
-    """The files that guestd reads its numbers from say nonsense."""
+    """A stand-in for the daemon answers with nonsense."""
     seen = Seen()
     if subject:
-        subject.feed(struct.pack(">I", 0xFFFFFFFF))
-        seen.check("a size was believed", len(subject.held) < 1 << 20, len(subject.held))
+        for call, lie in LIES:
+            sane(seen, call, *subject.answer(lie))
+        seen.check("a control character reached the terminal", not CONTROL.search(subject.show("\x1b[2J\revil")))
         return seen
     sb = lab.caisson.create("test")["id"]
-    lab.guest("printf 'MemTotal: 9223372036854775808 kB\\nMemFree: -5 kB\\nMemAvailable: -1 kB\\n' > /tmp/m; printf '../../x -1 2 99999999999999999999999\\n' > /tmp/u;"
-              "mount --bind /tmp/m /proc/meminfo; mount --bind /tmp/u /proc/uptime; mkdir -p '/root/n/../../n'; touch \"/root/$(printf '\\033[2J\\r\\n')evil\"", sb=sb)
-    a = lab.caisson.http("GET", f"/v1/sandboxes/{sb}/metrics")
-    text = a.body.decode(errors="replace")
-    seen.check("untyped answer", a.status == 200 or a.json["error"]["code"], text[:200])
-    seen.check("a negative number passed", '":-' not in text.replace(" ", ""), text[:300])
-    cp = lab.caisson.cli("files", "ls", f"{sb}:/root", check=False)
-    seen.check("a control character reached the terminal", "\x1b" not in cp.stdout + cp.stderr, repr(cp.stdout[:200]))
+    take_over(lab, sb, [BELIEVED, {"do": "answer", "answers": [metrics(MARK + 1), *(x for _, x in LIES)], "seconds": 200}])
+    wait_for("the stand-in answers", lambda: marked(lab, sb) == MARK + 1, limit_s=120, step_s=0.5)
+    answers = []
+    for call, _ in LIES:
+        a = lab.caisson.http("GET", f"/v1/sandboxes/{sb}/{call}", data="files" in call, timeout=150)
+        answers.append(a.status)
+        sane(seen, f"{call} #{len(answers)}", a.status, a.body)
     lab.caisson.end(sb)
-    seen.note = "numbers clamped or refused, names escaped on the terminal"
-    seen.control = lab.answers(lab.sandbox)
+    names_on_the_terminal(lab, seen)
+    seen.note = f"names escaped on the terminal; {len(answers)} lies of a daemon that was believed before: {sorted(set(answers))}"
     return seen
 
 
-def more_than_asked(lab, subject):
-    """A file that grows while it is read, and ranges of it."""
-    seen = Seen()
+#: (call, what was asked, answer, most bytes that may come)
+EXCESSES = [
+    ("files?path=/root/true", {}, {"body": "y" * 10, "fields": [["content-type", "application/octet-stream"], ["content-length", "10"], ["etag", '"v"']]}, 10),
+    ("files?path=/root/a", {}, {"body": "y" * 4000, "repeat": 32, "fields": [["content-type", "application/octet-stream"], ["content-length", "10"], ["etag", '"v"']]}, 10),
+    ("files?path=/root/b", {"Range": "bytes=0-9"}, {"status": 206, "body": "y" * 4000, "fields": [["content-length", "10"], ["content-range", "bytes 0-9/100"], ["etag", '"v"']]}, 10),
+    ("files?path=/root/c", {"Range": "bytes=0-9"}, {"status": 206, "body": "y" * 100, "fields": [["content-length", "100"], ["content-range", "bytes 0-99/100"], ["etag", '"v"']]}, 10),
+    ("files?path=/root/d", {}, {"body": "y" * 4000, "repeat": 100, "endless": True, "fields": [["content-type", "application/octet-stream"]]}, 0),
+    ("files?path=/root/e", {}, {"body": "y" * 10, "fields": [["content-length", "10"], ["etag", '"v"'], ["content-disposition", "attachment; filename=../../evil"], ["set-cookie", "a=b"],
+                                                                 ["location", "http://127.0.0.1/"]]}, 10),
+]
+
+
+def raw_body(lab, path, headers, limit_s):
+    """(status, headers, body, complete) as it comes, however it ends."""
+    c = http.client.HTTPConnection("127.0.0.1", lab.caisson.data_port, timeout=limit_s)
+    try:
+        c.request("GET", path, headers={"Authorization": f"Bearer {lab.caisson.key}", **headers})
+        r = c.getresponse()
+        try:
+            return r.status, r.headers, r.read(1 << 24), True
+        except http.client.IncompleteRead as e:
+            return r.status, r.headers, e.partial, False
+    except (OSError, http.client.HTTPException):
+        return 0, {}, b"", False
+    finally:
+        c.close()
+
+
+def more_than_asked(lab, subject, host_mib=32):
+    """A stand-in for the daemon sends more than was asked, another name, no end."""
+    seen, got = Seen(), []
     if subject:
-        for _ in range(4):
-            subject.take(bytes(1 << 20))
-        seen.check("more bytes than asked", subject.grown() <= 10, subject.grown())
+        for call, asked, answer, most in EXCESSES:
+            status, body = subject.answer(answer)
+            seen.check(f"{call}: more bytes than asked", len(body) <= most, len(body))
         return seen
-    lab.guest("head -c 1000000 /dev/zero > /root/grows; setsid sh -c 'i=0; while [ $i -lt 200 ]; do head -c 100000 /dev/zero >> /root/grows; i=$((i+1)); done' >/dev/null 2>&1 &")
-    a = lab.caisson.http("GET", f"/v1/sandboxes/{lab.sandbox}/files?path=/root/grows", data=True)
-    seen.check("more bytes than announced", a.status == 200 and len(a.body) == int(a.headers.get("Content-Length") or len(a.body)), len(a.body))
-    a = lab.caisson.http("GET", f"/v1/sandboxes/{lab.sandbox}/files?path=/root/grows", headers={"Range": "bytes=0-9"}, data=True)
-    seen.check("more bytes than asked", a.status == 206 and len(a.body) == 10, (a.status, len(a.body)))
-    seen.check("a name came from the guest", not a.headers.get("Content-Disposition"), a.headers.get("Content-Disposition"))
-    seen.control = lab.answers(lab.sandbox)
-    seen.note = "announced and asked lengths kept while the file grew"
+    sb = lab.caisson.create("test")["id"]
+    before = lab.daemons_now()
+    take_over(lab, sb, [BELIEVED, {"do": "answer", "answers": [metrics(MARK + 1), *(a for _, _, a, _ in EXCESSES)], "seconds": 200}])
+    wait_for("the stand-in answers", lambda: marked(lab, sb) == MARK + 1, limit_s=120, step_s=0.5)
+    for call, asked, _, most in EXCESSES:
+        status, headers, body, _ = raw_body(lab, f"/v1/sandboxes/{sb}/{call}", asked, 150)
+        got.append(f"{status}/{len(body)}")
+        ours = status >= 400 and json.loads(body)["error"]["code"]
+        seen.check(f"{call}: more bytes than asked", ours or len(body) <= most, (status, len(body)))
+        seen.check(f"{call}: a name came from the guest", not [h for h in ("content-disposition", "set-cookie", "location") if headers.get(h)], headers)
+    grown = lab.daemons_grown(before)[0]
+    seen.check("host memory grew", grown < host_mib << 20, f"{grown >> 20} MiB")
+    lab.caisson.end(sb)
+    seen.control = got[0] == "200/10" and lab.answers(lab.sandbox)
+    seen.note = f"status/bytes that came: {' '.join(got)}; no name of the guest's"
     return seen
 
 
@@ -234,8 +378,7 @@ def dial_out(lab, subject):
             return seen
         answer = f"HTTP/1.1 302 Found\r\nLocation: {where}\r\nX-Accel-Redirect: {where}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         script = f"import socket\ns=socket.create_server(('127.0.0.1',8099))\nwhile True:\n c,_=s.accept(); c.recv(65536); c.sendall({answer!r}.encode()); c.close()"
-        lab.caisson.http("PUT", f"/v1/sandboxes/{lab.sandbox}/files?path=/root/redirect.py", script.encode(), headers={"Content-Type": "application/octet-stream"}, data=True)
-        lab.guest("setsid python3 /root/redirect.py >/dev/null 2>&1 & sleep 2")
+        lab.serve(8099, script)
         a = raw_get(lab, f"8099-{lab.sandbox}.localhost", "/")
         seen.control = b" 302 " in a.split(b"\r\n")[0]
         seen.check("the host dialled", not hits, hits)
@@ -273,7 +416,7 @@ for line in open(f"/proc/{pid}/maps"):
 def read_the_agent(lab, subject):
     """Guest root reads guestd's memory, files and environment."""
     seen = Seen()
-    lab.caisson.http("PUT", f"/v1/sandboxes/{lab.sandbox}/files?path=/root/scan.py", SCAN.encode(), headers={"Content-Type": "application/octet-stream"}, data=True)
+    lab.upload(lab.sandbox, "/root/scan.py", SCAN.encode())
     if subject is None:
         out, err, fact = lab.guest("python3 /root/scan.py 1; tr '\\0' '\\n' < /proc/1/environ", timeout_s=250)
         seen.control = fact["code"] == 0
@@ -316,5 +459,5 @@ def _pids(path):
         return []
 
 
-PROBES = {f.__name__: f for f in (hostile_channel, only_our_port, own_control, sockets_are_closed, unread_output, lying_numbers, more_than_asked,
+PROBES = {f.__name__: f for f in (hostile_channel, only_our_port, own_control, sockets_are_closed, unread_output, other_version, lying_numbers, more_than_asked,
                                   dial_out, read_the_agent, sudden_ends)}

@@ -34,9 +34,9 @@ def routes(supported_only=True):
             yield method.upper(), path, any(":7710" in s.get("url", "") for s in servers) or op.get("x-caisson-listener") == "data", op.get("x-caisson-role", "viewer")
 
 
-def call(lab, method, path, key, data=False, body=None, port=None, headers=None):
-    """(status, body); key None = no credential at all."""
-    c = http.client.HTTPConnection("127.0.0.1", port or (lab.caisson.data_port if data else lab.caisson.port), timeout=60)
+def call(lab, method, path, key, data=False, body=None, port=None, headers=None, source="127.0.0.1"):
+    """(status, body); key None = no credential at all. Guesses are counted by address: who must not meet that limit says another source."""
+    c = http.client.HTTPConnection("127.0.0.1", port or (lab.caisson.data_port if data else lab.caisson.port), timeout=60, source_address=(source, 0))
     h = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
     try:
         c.request(method, path, None if method in ("GET", "HEAD") else json.dumps(body if body is not None else {}), h)
@@ -82,6 +82,30 @@ class Attacker:
         return call(self.lab, "DELETE", f"/v1/tenants/{self.id}", self.lab.caisson.key)
 
 
+WEBSOCKET = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+#: query, body and headers with which the call would work for its owner, by the end of its path
+WORKING = {
+    ("PATCH", "{id}"): ("", {"labels": {"taken": "over"}}, {}),
+    ("POST", "/execs"): ("", {"cmd": ["true"]}, {}), ("POST", "/run"): ("", {"cmd": ["true"]}, {}),
+    ("POST", "/ports"): ("", {"port": 8080, "access": "public"}, {}), ("DELETE", "/ports"): ("?port=8080", None, {}),
+    ("POST", "/signal"): ("", {"name": "TERM"}, {}), ("POST", "/size"): ("", {"cols": 80, "rows": 24}, {}),
+    ("POST", "/stdin"): ("?offset=0", None, {"Content-Type": "application/octet-stream"}), ("POST", "{ex}/token"): ("", {}, {}),
+    ("GET", "/attach"): ("", None, {**WEBSOCKET, "Sec-WebSocket-Protocol": "caisson.exec.v1"}), ("GET", "/tunnel"): ("", None, WEBSOCKET),
+    ("PATCH", "{whk}"): ("", {"types": ["*"]}, {}),
+    ("PUT", "/files"): ("?path=/counter", None, {"Content-Type": "application/octet-stream"}), ("DELETE", "/files"): ("?path=/counter", None, {}),
+    ("POST", "/move"): ("?path=/counter&to=/x", None, {}), ("PUT", "/archive"): ("?path=/x&format=tar", None, {"Content-Type": "application/x-tar"}),
+    ("POST", "/mkdir"): ("?path=/x", None, {}),
+    ("PUT", "{tag}"): ("", {"release": "sha256:" + "0" * 64}, {}),
+}
+
+
+def working(method, path):
+    for (m, end), how in WORKING.items():
+        if m == method and path.endswith(end):
+            return how
+    return ("?path=/sibling-secret" if re.search("files|archive|watch", path) else "", None, {})
+
+
 def victim(lab):
     """Things of the lab's own tenant, one of each kind, and their ids by parameter name."""
     sb, key = lab.siblings[0], lab.caisson.key
@@ -95,11 +119,14 @@ def victim(lab):
 
 def no_key(lab, subject):
     seen, n = Seen(), 0
-    for method, path, data, role in routes(supported_only=False):
+    hosts = [("GET", "/", True, f"8080-{lab.siblings[0]}.localhost"), ("POST", "/", True, f"8080-{lab.siblings[0]}.localhost")]
+    for method, path, data, role, host in [*((*r, None) for r in routes(supported_only=False)), *((m, p, d, "viewer", h) for m, p, d, h in hosts)]:
         if role == "open":
             continue
-        for key in (None, "e2b_" + "0" * 40, "nonsense"):
-            status, raw = call(lab, method, fill(path, {"id": lab.siblings[0]}), key, data, port=subject.port if subject else None)
+        query, body, headers = working(method, path)
+        for key in (None, f"e2b_{n:08x}" + "0" * 32, "nonsense", "e2b_" + "A" * 40, "cst_" + "A" * 60):
+            status, raw = call(lab, method, fill(path, {"id": lab.siblings[0]}) + query, key, data, body, subject.port if subject else None,
+                               {**headers, **({"Host": host} if host else {})}, f"127.1.{n // 200}.{n % 200 + 1}")
             n += 1
             seen.check(f"{method} {path}", status == 401, (status, raw[:100]))
             seen.bytes.append(raw)
@@ -119,10 +146,10 @@ def foreign(lab, subject):
             continue
         if subject and method != "GET":
             continue
-        query = "?path=/sibling-secret" if "files" in path or "archive" in path or "watch" in path else ""
-        status, raw = call(lab, method, fill(path, values) + query, key, data, {"labels": {"taken": "over"}} if method == "PATCH" else {"cmd": ["true"]})
+        query, body, headers = working(method, path)
+        status, raw = call(lab, method, fill(path, values) + query, key, data, body, headers=headers)
         n += 1
-        seen.check(f"{method} {path}", status in (400, 401, 403, 404, 405, 426), (status, raw[:120]))
+        seen.check(f"{method} {path}", status in (403, 404), (status, raw[:120]))
         seen.bytes.append(raw)
     if not subject:
         mine = lab.caisson.http("GET", f"/v1/sandboxes/{lab.siblings[0]}").json
@@ -158,24 +185,29 @@ def foreign_bodies(lab, subject):
 def roles(lab, subject):
     """A viewer and a narrow token on every route that changes something."""
     seen, n = Seen(), 0
+    sb = lab.siblings[1] if subject else lab.caisson.create("tiny")["id"]
     if subject:
         viewer = token = subject.key()
     else:
-        made = lab.caisson.http("POST", "/v1/keys", {"name": "viewer", "role": "viewer"})
-        viewer = made.json.get("secret") or made.json.get("key")
-        token = lab.caisson.http("POST", "/v1/tokens", {"sandbox": lab.siblings[1], "allow": ["files"], "ttl_s": 300}).json["token"]
+        viewer = lab.caisson.http("POST", "/v1/keys", {"name": "viewer", "role": "viewer"}).json["secret"]
+        token = lab.caisson.http("POST", "/v1/tokens", {"sandbox": sb, "allow": ["files"], "ttl_s": 300}).json["token"]
+    ex = lab.caisson.http("POST", f"/v1/sandboxes/{sb}/execs", {"cmd": ["sleep", "600"], "start": "now"}).json["id"]
+    values = {"id": sb, "ex": ex, "op": "op_" + "a" * 20, "key": "key_" + "a" * 20, "whk": "whk_" + "a" * 20, "ten": "ten_" + "a" * 20, "port": "80", "t": "tiny", "tag": "x"}
     for method, path, data, role in routes():
-        if method == "GET" or role in ("open", "viewer"):
-            continue
-        # ids that do not exist: who may call gets a 404, who may not a 403
-        p = fill(path, {"id": "sb" + "a" * 20, "ex": "ex_" + "a" * 28, "op": "op_" + "a" * 20, "key": "key_" + "a" * 20, "whk": "whk_" + "a" * 20, "port": "80"})
+        if subject and (method == "DELETE" or "signal" in path):
+            continue  # the weak subject's key would do it
+        query, body, headers = working(method, path)
         for who, key in (("viewer", viewer), ("token", token)):
-            status, raw = call(lab, method, p, key, data)
+            allowed = role == "open" or (role == "viewer" if who == "viewer" else document()["paths"][path][method.lower()].get("x-caisson-token") in ("files", "any"))
+            if allowed or (who == "token" and path == "/v1/whoami"):
+                continue
+            status, raw = call(lab, method, fill(path, values) + query, key, data, body, headers=headers)
             n += 1
-            seen.check(f"{who} {method} {path}", status == 403 or (who == "token" and status in (403, 404)), (status, raw[:100]))
+            seen.check(f"{who} {method} {path}", status == 403, (status, raw[:100]))
     if not subject:
         seen.control = call(lab, "GET", "/v1/sandboxes", viewer)[0] == 200 and \
-            call(lab, "GET", f"/v1/sandboxes/{lab.siblings[1]}/files?path=/counter", token, data=True)[0] == 200
+            call(lab, "GET", f"/v1/sandboxes/{sb}/files?path=/etc/hostname", token, data=True)[0] == 200
+        lab.caisson.end(sb)
         status, _ = call(lab, "GET", f"/v1/sandboxes/{lab.siblings[0]}/files?path=/sibling-secret", token, data=True)
         seen.check("the token reads another sandbox", status in (403, 404), status)
     seen.note = f"{n} calls refused"
@@ -222,7 +254,7 @@ def key_life(lab, subject):
     if subject:
         (lab.root / "plain-key").write_text(key)
         where.append(lab.root)
-    r = subprocess.run(["grep", "-rlaF", "--exclude=*.img", key, *map(str, where)], capture_output=True, text=True)
+    r = subprocess.run(["grep", "-rlaF", "--exclude-dir=blobs", "--exclude-dir=overlays", key, *map(str, where)], capture_output=True, text=True)
     seen.check("the key is at rest", not r.stdout.strip(), r.stdout[:200])
     (lab.root / "plain-key").unlink(missing_ok=True)
     call(lab, "DELETE", f"/v1/keys/{kid}", lab.caisson.key)
@@ -237,19 +269,29 @@ def key_life(lab, subject):
 
 
 def brute(lab, subject, tries):
-    seen, counts = Seen(), {}
-    for i in range(tries):
-        status, _ = call(lab, "GET", "/v1/sandboxes", f"e2b_{i:040x}", port=subject.port if subject else None)
-        counts[status] = counts.get(status, 0) + 1
-        if status == 429:
-            break
-    seen.check("no limit", 429 in counts and 200 not in counts, counts)
+    """Guesses from one address at many keys, and from many addresses at one key's beginning."""
+    seen, notes, port = Seen(), [], subject.port if subject else None
+    mine = lab.caisson.key
+    ways = {"one address": lambda i: (f"e2b_{i:08x}" + "1" * 32, "127.2.0.1"), "one beginning": lambda i: (f"{mine[:12]}{i:032x}", f"127.3.{i // 200}.{i % 200 + 1}"),
+            "one address, for data": lambda i: (f"e2b_{i:08x}" + "2" * 32, "127.2.0.2")}
+    for name, way in ways.items():
+        counts = {}
+        for i in range(tries):
+            key, source = way(i)
+            data = name.endswith("data")
+            status, _ = call(lab, "GET", f"/v1/sandboxes/{lab.siblings[0]}/files?path=/counter" if data else "/v1/sandboxes", key, data, port=port, source=source)
+            counts[status] = counts.get(status, 0) + 1
+            if status == 429:
+                break
+        seen.check(f"{name}: no limit", 429 in counts and 200 not in counts, counts)
+        notes.append(f"{name}: 429 after {counts.get(401, 0)}")
     if not subject:
-        end = time.monotonic() + 120
-        while (ok := call(lab, "GET", "/v1/sandboxes", lab.caisson.key)[0]) != 200 and time.monotonic() < end:
-            time.sleep(1)
-        seen.control = ok == 200
-    seen.note = f"answers by status: {counts}; the right key works"
+        # nobody locks the owner out by guessing: not elsewhere, not beside him
+        for source in ("127.0.0.1", "127.2.0.1", "127.2.0.2"):
+            status, raw = call(lab, "GET", "/v1/sandboxes", mine, source=source)
+            seen.control = seen.control and status == 200
+            notes.append(f"the right key from {source}: {status}")
+    seen.note = "; ".join(notes)
     return seen
 
 
@@ -262,7 +304,9 @@ def bodies(lab, subject, bad):
         c.request("POST", "/v1/sandboxes", text.encode(), {"Content-Type": "application/json", "Authorization": f"Bearer {lab.caisson.key}"})
         r = c.getresponse()
         raw = r.read()
-        named = r.status == 400 and json.loads(raw)["error"].get("field")
+        error = json.loads(raw).get("error", {}) if r.status == 400 else {}
+        # what is no JSON has no field, but a place
+        named = error.get("field") or re.search(r"line \d+ column \d+", error.get("message", ""))
         seen.check(text[:60], named, (r.status, raw[:150]))
         seen.bytes.append(raw)
     if not subject:
@@ -309,13 +353,16 @@ def webhook_targets(lab, subject):
             urllib.request.urlopen(urls[0]).read()
             seen.check("reached", not c.hits, c.hits)
             return seen
-        refused, made = 0, []
+        refused, made, odd = 0, [], []
         for u in urls:
             status, raw = call(lab, "POST", "/v1/webhooks", lab.caisson.key, body={"url": u, "types": ["sandbox.created", "sandbox.ended"], "secrets": ["s" * 32]})
-            refused += status == 400
+            refused += status in (400, 403)
             if status == 201:
                 made.append(json.loads(raw)["id"])
                 call(lab, "POST", f"/v1/webhooks/{made[-1]}/test", lab.caisson.key)
+            elif status not in (400, 403):
+                odd.append((u, status, raw[:100]))
+        seen.check("an untyped answer", not odd, odd)
         lab.caisson.end(lab.caisson.create("tiny")["id"])
         time.sleep(8)
         seen.check("reached", not c.hits, c.hits)
@@ -389,7 +436,9 @@ def preview(lab, subject):
     seen = Seen()
     who = Attacker(lab)
     key = subject.key() if subject else who.key
-    lab.guest(f"mkdir -p /root/www; echo {lab.secret} > /root/www/index.html; cd /root/www; setsid python3 -m http.server 8077 --bind 127.0.0.1 >/dev/null 2>&1 & sleep 2")
+    lab.guest(f"mkdir -p /root/www; echo {lab.secret} > /root/www/index.html")
+    if not subject:
+        lab.serve(8077, "import http.server, os\nos.chdir('/root/www')\nhttp.server.HTTPServer(('127.0.0.1', 8077), http.server.SimpleHTTPRequestHandler).serve_forever()\n")
     host = {"Host": f"8077-{lab.sandbox}.localhost"}
     for path in ("/", "/index.html", "/../index.html", "/%2e%2e/index.html", "//index.html"):
         for k in (key, None):
@@ -401,13 +450,13 @@ def preview(lab, subject):
     if not subject:
         # the owner gets through, and the guest never sees his key
         status, raw = call(lab, "GET", "/index.html", lab.caisson.key, data=True, headers=host)
-        seen.control = status == 200
-        lab.guest("cat > /root/echo.py <<'X'\nimport socket\ns=socket.create_server(('127.0.0.1',8078))\nwhile True:\n c,_=s.accept(); d=c.recv(65536); c.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n'%len(d)+d); c.close()\nX\n"
-                  "setsid python3 /root/echo.py >/dev/null 2>&1 & sleep 2")
+        seen.control, seen.note = status == 200, (status, raw[:150])
+        lab.serve(8078, "import socket\ns=socket.create_server(('127.0.0.1',8078))\nwhile True:\n c,_=s.accept(); d=c.recv(65536); c.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n'%len(d)+d); c.close()\n")
         status, raw = call(lab, "GET", "/", lab.caisson.key, data=True, headers={"Host": f"8078-{lab.sandbox}.localhost", "Cookie": "caisson_session=abc; own=1", "X-API-Key": lab.caisson.key})
         seen.check("the platform's key reached the guest", status == 200 and lab.caisson.key.encode() not in raw, raw[:200])
     who.delete()
-    seen.note = "foreign and absent keys refused; the owner's key was taken off before the guest"
+    if seen.control:
+        seen.note = "foreign and absent keys refused; the owner's key was taken off before the guest"
     return seen
 
 

@@ -23,6 +23,7 @@ def lab(caisson, template_test):
 
 @pytest.fixture(scope="module")
 def verdicts(request):
+    harness.report_path().unlink(missing_ok=True)
     out = request.config.stash.setdefault(KEY, [])
     out.extend(harness.run(c, None, PROBES, weak.SUBJECTS) for c in CASES if c.not_applicable)
     return out
