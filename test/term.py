@@ -91,7 +91,9 @@ class Terminal:
         return termios.tcgetattr(self.slave) == self.before
 
     def wait(self):
-        return self.process.wait(PATIENCE_S)
+        """The exit code."""
+        self.see(lambda: self.process.poll() is not None)
+        return self.process.returncode
 
     def close(self):
         if self.process.poll() is None:

@@ -42,8 +42,8 @@ def test_vim(caisson, box, terminal):
     t.see("hello from vim")
     t.capture("vim")
     t.resize(70, 20)
-    t.type("\x0c")
-    t.see(lambda: "1,14" in t.lines()[19] or "/tmp/poem" in t.lines()[19] or t.lines()[18].startswith("~"))
+    # drawn anew for the new size: what is typed in the middle of that may be thrown away
+    t.see(lambda: t.lines()[18] == "~" and t.lines()[0] == "hello from vim" and t.lines()[19].strip() in ("", "1,14          All"))
     t.type(":wq\r")
     assert t.wait() == 0 and t.restored()
     assert caisson.exec(box, "cat", "/tmp/poem")[0] == b"hello from vim\n"
@@ -59,6 +59,7 @@ def test_less(caisson, box, terminal):
     t.see("500")
     t.capture("less")
     t.resize(100, 12)
+    t.see(lambda: t.lines()[10] == "500" or t.lines()[10] == "488")
     t.type("g")
     t.see(lambda: t.lines()[0] == "1" and t.lines()[10] == "11")
     t.type("q")

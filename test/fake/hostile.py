@@ -47,7 +47,7 @@ class Target:
         return s
 
     def head(self, method="GET", path=None, fields=()):
-        lines = [f"{method} {path or self.probe} HTTP/1.1", "Host: hostile.test"]
+        lines = [f"{method} {path or self.probe} HTTP/1.1", "Host: localhost"]
         if self.key:
             lines.append(f"Authorization: Bearer {self.key}")
         return "\r\n".join([*lines, *fields, "", ""]).encode()
@@ -80,7 +80,7 @@ def hpack(name, value, huge=False):
 
 def h2_fields(t, method, path, extra=()):
     out = hpack(b":method", method.encode()) + hpack(b":scheme", b"http")
-    out += hpack(b":path", path.encode()) + hpack(b":authority", b"hostile.test")
+    out += hpack(b":path", path.encode()) + hpack(b":authority", b"localhost")
     if t.key:
         out += hpack(b"authorization", b"Bearer " + t.key.encode())
     for k, v in extra:
