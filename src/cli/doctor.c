@@ -74,13 +74,12 @@ static void look_kvm(struct doctor *d)
 	owned_fd fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 
 	if (fd >= 0)
-		doctor_say(d, FINDING_OK, "kvm", NULL,
-			   "/dev/kvm opens: isolation by hardware");
+		doctor_say(d, FINDING_OK, "kvm", NULL, "/dev/kvm opens");
 	else
 		doctor_say(d, FINDING_WARN, "kvm",
 			   "enable virtualization in the firmware, `modprobe "
 			   "kvm`, or pass /dev/kvm in",
-			   "%m: VMs run in software, slower and weaker");
+			   "/dev/kvm does not open (%m): VMs run in software");
 }
 
 static void look_programs(struct doctor *d)
@@ -311,8 +310,12 @@ static void look_node(struct doctor *d, const json_t *who)
 		doctor_say(d, FINDING_FAIL, "node", "caisson node ls",
 			   "no node takes sandboxes");
 	else
-		doctor_say(d, FINDING_OK, "node", NULL, "isolation: %s",
-			   weakest ? weakest : "unknown");
+		doctor_say(d,
+			   weakest && !strcmp(weakest, "hardware")
+			       ? FINDING_OK
+			       : FINDING_WARN,
+			   "node", "`caisson node ls` has the reason",
+			   "isolation: %s", weakest ? weakest : "unknown");
 }
 
 void doctor_service(struct doctor *d, bool quick)

@@ -3,8 +3,10 @@
 /* doctor: what is wrong here, and the remedy. */
 
 #include "base/own.h"
+#include "cli/cg.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
+#include "cli/pginit.h"
 #include "net/json.h"
 
 int verb_doctor(struct cli *c, int argc, char **argv)
@@ -39,6 +41,8 @@ int verb_doctor(struct cli *c, int argc, char **argv)
 		stack_fini(&s);
 		return cli_fail(c, &e);
 	}
+	s.pg_bin = pg_find_bin();
+	s.cgroup_root = cg_root();
 	d.stack = &s;
 	d.lines = json_array();
 	if (boundary) {
