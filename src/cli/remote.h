@@ -31,7 +31,8 @@ json_t *list_after(const struct cli *c, struct client *cl, const char *path,
 
 enum column_kind { COL_TEXT, COL_AGE, COL_TIME, COL_JSON };
 struct column {
-	const char *title, *path; /* path as jget() */ enum column_kind kind;
+	const char *title, *path; /* path as jget() */
+	enum column_kind kind;
 };
 /* A table of the records, or all of them with --json. */
 int records_print(const struct cli *c, const json_t *items,
