@@ -78,6 +78,19 @@ def test_file_both_ways_and_streams(caisson, box, tmp_path):
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".caisson")]
 
 
+def test_broken_lines_are_resumed(caisson, box, tmp_path):
+    from cutter import Cutter
+    blob = os.urandom(2_000_000)
+    (tmp_path / "up").write_bytes(blob)
+    caisson.cli("cp", str(tmp_path / "up"), f"{box}:/root/long")
+    cut = Cutter(("127.0.0.1", caisson.data_port), cuts=8, mean_bytes=250_000)
+    env = dict(caisson.env, CAISSON_URL=f"http://127.0.0.1:{caisson.port}", CAISSON_DATA_URL="http://%s:%d" % cut.address, CAISSON_KEY=caisson.key)
+    r = subprocess.run([CAISSON, "cp", f"{box}:/root/long", str(tmp_path / "down")], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert r.returncode == 0, r.stderr
+    assert (tmp_path / "down").read_bytes() == blob
+    assert cut.done >= 3 and "resuming" in r.stderr
+
+
 def test_copies_that_cannot_be(caisson, box, tmp_path):
     r = caisson.cli("cp", f"{box}:/nothing", str(tmp_path), check=False)
     assert r.returncode == 127
