@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 
 import pyte
 
@@ -79,6 +80,18 @@ class Terminal:
             return wait_for(repr(what), probe, limit_s)
         except AssertionError as e:
             raise AssertionError(f"{e}; the screen:\n{self.text()}") from None
+
+    def press(self, keys, what, limit_s=PATIENCE_S):
+        """Type `keys` until the screen shows `what`: programs throw away what is typed while they
+        set up the terminal or draw it anew. Only for keys that may be pressed twice."""
+        end = time.monotonic() + limit_s
+        while True:
+            self.type(keys)
+            try:
+                return self.see(what, 5)
+            except AssertionError:
+                if time.monotonic() > end:
+                    raise
 
     def capture(self, name):
         """Keep the screen under build/captures."""

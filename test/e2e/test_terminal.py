@@ -44,7 +44,7 @@ def test_vim(caisson, box, terminal):
     t.resize(70, 20)
     # drawn anew for the new size: what is typed in the middle of that may be thrown away
     t.see(lambda: t.lines()[18] == "~" and t.lines()[0] == "hello from vim" and t.lines()[19].strip() in ("", "1,14          All"))
-    t.type(":wq\r")
+    t.press("\x1b:wq\r", lambda: t.process.poll() is not None)
     assert t.wait() == 0 and t.restored()
     assert caisson.exec(box, "cat", "/tmp/poem")[0] == b"hello from vim\n"
 
@@ -53,16 +53,12 @@ def test_less(caisson, box, terminal):
     caisson.exec(box, "sh", "-c", "seq 1 500 > /tmp/numbers")
     t = terminal("less", "/tmp/numbers", rows=24)
     t.see(lambda: t.lines()[0] == "1" and t.lines()[22] == "23")
-    t.type(" ")
-    t.see(lambda: t.lines()[0] == "24")
-    t.type("G")
-    t.see("500")
+    t.press("24g", lambda: t.lines()[0] == "24")
+    t.press("G", "500")
     t.capture("less")
     t.resize(100, 12)
-    t.see(lambda: t.lines()[10] == "500" or t.lines()[10] == "488")
-    t.type("g")
-    t.see(lambda: t.lines()[0] == "1" and t.lines()[10] == "11")
-    t.type("q")
+    t.press("g", lambda: t.lines()[0] == "1" and t.lines()[10] == "11")
+    t.press("q", lambda: t.process.poll() is not None)
     assert t.wait() == 0 and t.restored()
 
 
@@ -75,7 +71,7 @@ def test_htop_and_a_resize(terminal):
     t.resize(120, 40)
     t.see(lambda: "F10Quit" in t.lines()[39])
     t.capture("htop-120x40")
-    t.type("q")
+    t.press("q", lambda: t.process.poll() is not None)
     assert t.wait() == 0 and t.restored()
 
 
