@@ -258,7 +258,7 @@ def sane(seen, what, status, body):
     """What a client may be given of a lie: a typed error, or a document of sane values."""
     try:
         doc = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         seen.check(f"{what}: no document", False, (status, body[:120]))
         return
     if status >= 400:

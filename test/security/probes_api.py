@@ -254,7 +254,7 @@ def key_life(lab, subject):
     if subject:
         (lab.root / "plain-key").write_text(key)
         where.append(lab.root)
-    r = subprocess.run(["grep", "-rlaF", "--exclude-dir=blobs", "--exclude-dir=overlays", key, *map(str, where)], capture_output=True, text=True)
+    r = subprocess.run(["grep", "-rlaF", "--exclude-dir=store", "--exclude-dir=build", key, *map(str, where)], capture_output=True, text=True)
     seen.check("the key is at rest", not r.stdout.strip(), r.stdout[:200])
     (lab.root / "plain-key").unlink(missing_ok=True)
     call(lab, "DELETE", f"/v1/keys/{kid}", lab.caisson.key)
