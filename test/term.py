@@ -36,15 +36,17 @@ class Terminal:
         self.slave = slave
         self.process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, env=dict(env, TERM=term), start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        threading.Thread(target=self._read, daemon=True).start()
+        self.over = False
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _size(self, cols, rows):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
     def _read(self):
-        while True:
+        while not self.over:
             try:
-                if not select.select([self.master], [], [], 1)[0]:
+                if not select.select([self.master], [], [], 0.1)[0]:
                     continue
                 data = os.read(self.master, 65536)
             except OSError:
@@ -112,5 +114,8 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        # before its descriptor's number becomes another terminal's
+        self.over = True
+        self.reader.join()
         os.close(self.master)
         os.close(self.slave)
