@@ -72,11 +72,6 @@ def test_exec_true_with_unknown_user_is_typed(caisson, sandbox):
     assert a.status in (400, 404) and "nobody-here" in a.body.decode()
 
 
-def test_attach_is_not_supported_yet_and_says_so(caisson, sandbox):
-    a = caisson.http("POST", f"/v1/sandboxes/{sandbox}/execs", {"cmd": ["true"], "start": "attach"})
-    assert a.status == 422 and a.json["error"]["code"] == "not_supported"
-
-
 def test_a_process_waits_for_its_slowest_reader(caisson, sandbox):
     """overflow=block: with nobody reading, the log fills to keep_bytes and no further."""
     ex = start(caisson, sandbox, "sh", "-c", "dd if=/dev/zero bs=64k count=64 2>/dev/null; echo end >&2", keep_bytes=1 << 20)["id"]
