@@ -138,7 +138,7 @@ static bool parse_v4(const char *s, size_t n, struct addr *ret)
 	*ret = (struct addr){ 0 };
 	for (size_t part = 0; part < 4; part++) {
 		unsigned v = 0;
-		size_t from = at;
+		size_t from;
 
 		if (part && (at >= n || s[at++] != '.'))
 			return false;
@@ -246,12 +246,18 @@ static bool label_byte(char c)
 	       (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
+static bool hex_byte(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
+	       (c >= 'A' && c <= 'F');
+}
+
 /* What inet_aton() and its kin could take for the end of an address. */
 static bool numeric_label(const char *s, size_t n)
 {
 	if (n > 1 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) {
 		for (size_t i = 2; i < n; i++)
-			if (!memchr("0123456789abcdefABCDEF", s[i], 22))
+			if (!hex_byte(s[i]))
 				return false;
 		return true;
 	}

@@ -57,7 +57,6 @@ int target_parse(const char *url, struct target *ret, struct err *e)
 	n = strcspn(at, "/?");
 	if (memchr(at, '@', n))
 		return bad(e, "a URL without user information");
-	host = n;
 	if (*at == '[') {
 		const char *end = memchr(at, ']', n);
 

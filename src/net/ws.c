@@ -174,10 +174,8 @@ static void arm(struct ws *w)
 static void start_close(struct ws *w, unsigned code, const char *reason)
 {
 	uint8_t body[WS_CONTROL_MAX];
-	size_t n = reason ? strlen(reason) : 0;
+	size_t n = reason ? strnlen(reason, REASON_MAX) : 0;
 
-	if (n > REASON_MAX)
-		n = REASON_MAX;
 	n = reason ? text_utf8_prefix(reason, n) : 0;
 	body[0] = (uint8_t)(code >> 8);
 	body[1] = (uint8_t)code;
