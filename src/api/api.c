@@ -166,14 +166,18 @@ struct api *api_new(struct loop *l, const struct api_conf *conf)
 
 static uint16_t port_of(int fd)
 {
-	struct sockaddr_storage sa = { 0 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} sa = { .v6 = { 0 } };
 	socklen_t n = sizeof(sa);
 
-	if (getsockname(fd, (struct sockaddr *)&sa, &n) < 0)
+	if (getsockname(fd, &sa.any, &n) < 0)
 		return 0;
-	return ntohs(sa.ss_family == AF_INET6
-			 ? ((struct sockaddr_in6 *)&sa)->sin6_port
-			 : ((struct sockaddr_in *)&sa)->sin_port);
+	if (sa.any.sa_family == AF_INET6)
+		return ntohs(sa.v6.sin6_port);
+	return sa.any.sa_family == AF_INET ? ntohs(sa.v4.sin_port) : 0;
 }
 
 void api_listen_take(struct api *a, int control_fd, int data_fd)

@@ -12,7 +12,7 @@
 #define LABEL_MAX   128u
 #define STEPS_MAX   2000
 #define STEP_S_MAX  86400
-#define SPAN_S	    3600     /* of a series without `from` */
+#define SPAN_MS	    3600000  /* of a series without `from` */
 #define DAY_MS	    86400000 /* usage without `from`: one day */
 #define TIME_DIGITS "0123456789"
 
@@ -174,7 +174,7 @@ void metrics_series(struct req *r)
 	char from[25], to[25], step[24];
 	int64_t from_ms, to_ms, step_s;
 
-	if (!read_span(r, SPAN_S * 1000, &from_ms, &to_ms) ||
+	if (!read_span(r, SPAN_MS, &from_ms, &to_ms) ||
 	    !req_query_int(r, "step_s", 10, STEP_S_MAX, 60, &step_s))
 		return;
 	if ((to_ms - from_ms) / (step_s * 1000) > STEPS_MAX) {

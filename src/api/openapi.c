@@ -490,7 +490,8 @@ static void require_all(json_t *v)
 	if (!json_is_object(props) || json_object_get(v, "required"))
 		return;
 	if (json_is_string(json_object_get(v, "type")) &&
-	    strcmp(json_string_value(json_object_get(v, "type")), "object"))
+	    strcmp(json_string_value(json_object_get(v, "type")), "object") !=
+		0)
 		return;
 	need = json_array();
 	json_object_foreach(props, key,

@@ -2,6 +2,7 @@
 #include "api/req.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/h-audit-acting.h"
@@ -12,13 +13,33 @@
 
 #define DB_MS 5000u
 
+/* "NAME USED LIMIT" */
+static bool read_quota(const char *said, char ret_what[24], long long *ret_used,
+		       long long *ret_limit)
+{
+	size_t n = strcspn(said, " ");
+	const char *at = said + n;
+	char *end;
+
+	if (!n || n >= 24 || said[n] != ' ')
+		return false;
+	*ret_used = strtoll(at, &end, 10);
+	if (end == at || *end != ' ')
+		return false;
+	at = end;
+	*ret_limit = strtoll(at, &end, 10);
+	if (end == at || *end)
+		return false;
+	snprintf(ret_what, 24, "%.*s", (int)n, said);
+	return true;
+}
+
 static void refused_quota(struct req *r, struct fault *f)
 {
-	char what[24] = "";
+	char what[24] = "unknown";
 	long long used = 0, limit = 0;
 
-	if (sscanf(r->db_said, "%23s %lld %lld", what, &used, &limit) != 3)
-		snprintf(what, sizeof(what), "unknown");
+	(void)read_quota(r->db_said, what, &used, &limit);
 	fault_set(f, "quota_reached", "quota",
 		  "end sandboxes, or have an operator raise it: PUT "
 		  "/v1/quotas",

@@ -468,6 +468,11 @@ TEST(a_quota_is_kept_where_sandboxes_are_made)
 	T_STR(rig_field("error.code"), "quota_reached");
 	T_STR(rig_field("error.cause"), "quota");
 	T_STR(rig_field("error.field"), "sandboxes");
+	snprintf(body, sizeof(body),
+		 "quota sandboxes: %lld of %lld are used, and this would be "
+		 "above it",
+		 used, used);
+	T_STR(rig_field("error.message"), body);
 	T_TRUE(*rig_last.retry_after);
 	snprintf(path, sizeof(path), "/v1/sandboxes/%s?wait_s=60", id);
 	T_INT(ASK("DELETE", path, DEV), 200);

@@ -22,6 +22,7 @@
 
 #define N_KEY	  20u
 #define N_SUBJECT 28u
+#define N_SANDBOX 20u
 #define WATCH	  1u
 #define ALLOW_ALL                                                              \
 	((unsigned)ALLOW_EXEC | (unsigned)ALLOW_FILES |                        \
@@ -43,7 +44,7 @@ static bool well_formed(const struct token *t)
 {
 	bool subject = t->kind == TOKEN_ATTACH
 			   ? id_valid(t->subject, "ex_", N_SUBJECT)
-			   : id_valid(t->subject, "sb", 20);
+			   : id_valid(t->subject, "sb", N_SANDBOX);
 	bool rights =
 	    t->kind == TOKEN_ATTACH
 		? t->allow == 0
@@ -61,6 +62,8 @@ void token_mint(const uint8_t *secret, const struct token *t,
 {
 	uint8_t b[BYTES] = { VERSION, (uint8_t)t->kind };
 	const char *subject = t->subject + (t->kind == TOKEN_ATTACH ? 3 : 2);
+	const size_t n_subject =
+	    t->kind == TOKEN_ATTACH ? N_SUBJECT : N_SANDBOX;
 	char text[TOKEN_TEXT];
 
 	CHECK(well_formed(t));
@@ -71,7 +74,7 @@ void token_mint(const uint8_t *secret, const struct token *t,
 		    (uint8_t)((uint64_t)t->exp_s >> (56 - 8 * i));
 	memcpy(b + AT_KEY, t->key + 4, N_KEY);
 	CHECK(text_unhex(t->prefix + 4, 4, b + AT_PREFIX));
-	memcpy(b + AT_SUBJECT, subject, strlen(subject));
+	memcpy(b + AT_SUBJECT, subject, n_subject);
 	mac(secret, b, b + AT_MAC);
 	text_base64(b, sizeof(b), text);
 	for (char *c = text; *c; c++)
