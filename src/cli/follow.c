@@ -145,7 +145,8 @@ int follow_log(struct follow *f)
 		r = attempt(&g, &ret);
 		if (r)
 			break;
-		if (now_ms() - g.progress_ms > 1000 * FOLLOW_GIVE_UP_S) {
+		if (now_ms() - g.progress_ms >
+		    FOLLOW_GIVE_UP_S * UINT64_C(1000)) {
 			ret = cli_usage("the connection did not come back for "
 					"%d s; to go on: --from %" PRIu64,
 					FOLLOW_GIVE_UP_S, g.decoder.next);
