@@ -149,7 +149,7 @@ static bool open_secrets(struct delivery *d, const char *webhook,
 		size_t n = strspn(list, "0123456789abcdef");
 		char hex[2 * sizeof(box) + 1];
 
-		if (n > SEAL_OVERHEAD * 2 && n < sizeof(box) * 2) {
+		if (n / 2 > SEAL_OVERHEAD && n / 2 < sizeof(box)) {
 			snprintf(hex, sizeof(hex), "%.*s", (int)n, list);
 			if (text_unhex(hex, n / 2, box) &&
 			    unseal(d->h->key, webhook, box, n / 2,
