@@ -20,6 +20,7 @@
 #include "guestd/archives.h"
 
 #define LINKS_MAX   32768u /* files with several names that are known as one */
+#define LINK_SLOTS  ((size_t)LINKS_MAX * 2)
 #define EXTENTS_MAX 4096u
 #define READ_BYTES  (256u << 10)
 #define XATTR_MAX   65536u
@@ -55,11 +56,11 @@ static la_ssize_t on_bytes(struct archive *a, void *arg, const void *p,
 static const char *known_as(struct pack *k, const struct stat *st)
 {
 	size_t at =
-	    (size_t)(st->st_ino * 2654435761u + st->st_dev) % (2 * LINKS_MAX);
+	    (size_t)(st->st_ino * 2654435761u + st->st_dev) % LINK_SLOTS;
 
 	if (!k->links)
-		k->links = xnew_n(struct link, 2 * LINKS_MAX);
-	for (; k->links[at].name; at = (at + 1) % (2 * LINKS_MAX))
+		k->links = xnew_n(struct link, LINK_SLOTS);
+	for (; k->links[at].name; at = (at + 1) % LINK_SLOTS)
 		if (k->links[at].ino == st->st_ino &&
 		    k->links[at].dev == st->st_dev)
 			return k->links[at].name;
@@ -354,7 +355,7 @@ int archive_pack_run(struct file_ctx *c)
 	(void)setrlimit(RLIMIT_NOFILE, &files);
 	snprintf(answer.type, sizeof(answer.type), "application/%s",
 		 c->job->zstd ? "zstd" : "x-tar");
-	buf_init(&k.name, 512 * ARCHIVE_DEPTH_MAX);
+	buf_init(&k.name, (size_t)ARCHIVE_DEPTH_MAX * 512);
 	if (filework_answer(c, &answer) < 0 || open_archive(&k) < 0) {
 		fd_close(fd);
 		return 1;

@@ -89,19 +89,21 @@ void file_etag(const struct stat *st, char ret[FILE_ETAG_MAX])
 
 void file_date(int64_t unix_s, char ret[FILE_DATE_MAX])
 {
-	static const char days[] = "SunMonTueWedThuFriSat";
-	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	static const char days[][4] = { "Sun", "Mon", "Tue", "Wed",
+					"Thu", "Fri", "Sat" };
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr",
+					  "May", "Jun", "Jul", "Aug",
+					  "Sep", "Oct", "Nov", "Dec" };
 	/* beyond four digits of a year there is no such date */
 	const int64_t max = 253402300799;
 	time_t t = unix_s < 0 ? 0 : unix_s > max ? max : unix_s;
 	struct tm tm = { 0 };
 
 	(void)gmtime_r(&t, &tm);
-	snprintf(ret, FILE_DATE_MAX, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
-		 days + 3 * tm.tm_wday, (unsigned)tm.tm_mday,
-		 months + 3 * tm.tm_mon, (unsigned)tm.tm_year + 1900u,
-		 (unsigned)tm.tm_hour, (unsigned)tm.tm_min,
-		 (unsigned)tm.tm_sec);
+	snprintf(ret, FILE_DATE_MAX, "%s, %02u %s %04u %02u:%02u:%02u GMT",
+		 days[tm.tm_wday], (unsigned)tm.tm_mday, months[tm.tm_mon],
+		 (unsigned)tm.tm_year + 1900u, (unsigned)tm.tm_hour,
+		 (unsigned)tm.tm_min, (unsigned)tm.tm_sec);
 }
 
 /* One entity tag at *p: its opaque part with quotes. */

@@ -179,7 +179,7 @@ void filework_temp_name(char ret[40])
 static void clean_one(int dir, const char *name)
 {
 	struct file_ctx quiet = { .sock = -1, .quiet = true };
-	struct stat st;
+	struct stat st = { 0 };
 	char where[256];
 	owned_fd fd = filework_open(dir, name, false, &st);
 

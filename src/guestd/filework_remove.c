@@ -21,12 +21,6 @@
 #include "base/own.h"
 #include "guestd/filework.h"
 
-/* gcc 12 loses sight of streams in an array that was reallocated; all of them
- * are closed at the end of filework_remove_tree(). */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
-#endif
-
 #define OPEN_MAX_  64u
 #define LEVELS_MAX 100000u
 /* Somebody who fills a folder while we empty it is given up on. */

@@ -176,7 +176,7 @@ int list_run(struct file_ctx *c)
 	int fd = filework_open(AT_FDCWD, job->path, true, &st), r;
 
 	if (fd >= 0 && !S_ISDIR(st.st_mode)) {
-		fd = fd_close(fd);
+		fd_close(fd);
 		return filework_error(c, 409, "wrong_state", "path",
 				      "use files/stat",
 				      "\"%.200s\" is no folder", job->path);
