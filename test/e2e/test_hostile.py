@@ -34,5 +34,6 @@ def test_control_listener(caisson, sandbox, length):
 def test_data_listener(caisson, sandbox, length):
     ex = open_exec(caisson, sandbox, ["sleep", "600"], start="now")
     attack(caisson, "--data", f"127.0.0.1:{caisson.data_port}", "--data-probe", f"/v1/sandboxes/{sandbox}/files/stat?path=/etc",
-           "--data-body", f"/v1/sandboxes/{sandbox}/files/move?path=/a&to=/b", "--ws", f"/v1/execs/{ex['id']}/attach", *length)
+           # no call of this listener reads JSON
+           "--skip", "json", "--data-body", f"/v1/sandboxes/{sandbox}/files/move?path=/a&to=/b", "--ws", f"/v1/execs/{ex['id']}/attach", *length)
     assert caisson.exec(sandbox, "echo", "others")[0] == b"others\n"
