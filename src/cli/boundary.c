@@ -60,15 +60,25 @@ long long proc_status(const char *text, const char *name, int base)
 bool proc_listener(const char *line, bool v6, unsigned *ret_port,
 		   unsigned long *ret_inode, bool *ret_loopback)
 {
-	char local[40], remote[48];
-	unsigned state;
+	/* sl local remote st tx:rx tr:when retrnsmt uid timeout inode … */
+	const char *field[10];
+	size_t n = v6 ? 32 : 8;
 
-	if (sscanf(line, " %*u: %39[0-9A-F]:%x %47s %x %*s %*s %*s %*s %*s %lu",
-		   local, ret_port, remote, &state, ret_inode) != 5 ||
-	    state != 0x0a)
+	for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
+		line += strspn(line, " ");
+		if (!*line)
+			return false;
+		field[i] = line;
+		line += strcspn(line, " ");
+	}
+	if (strspn(field[1], "0123456789ABCDEF") != n || field[1][n] != ':' ||
+	    strtoul(field[3], NULL, 16) != 0x0a)
 		return false;
-	*ret_loopback = v6 ? !strcmp(local, "00000000000000000000000001000000")
-			   : !strcmp(local + 6, "7F") && strlen(local) == 8;
+	*ret_port = (unsigned)strtoul(field[1] + n + 1, NULL, 16);
+	*ret_inode = strtoul(field[9], NULL, 10);
+	*ret_loopback =
+	    v6 ? !strncmp(field[1], "00000000000000000000000001000000", n)
+	       : !strncmp(field[1] + 6, "7F", 2);
 	return true;
 }
 

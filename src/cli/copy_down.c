@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/copy.h"
+#include "cli/copyspec.h"
 #include "cli/jget.h"
 #include "cli/names.h"
 #include "cli/remote.h"
@@ -41,7 +42,7 @@ struct down {
 static void on_header(void *arg, const char *name, const char *value)
 {
 	struct down *d = arg;
-	unsigned long long from, to, all;
+	uint64_t from, all;
 
 	if (!strcmp(name, "etag")) {
 		snprintf(d->etag, sizeof(d->etag), "%s", value);
@@ -49,12 +50,11 @@ static void on_header(void *arg, const char *name, const char *value)
 		d->length_known =
 		    text_int(value, 0, INT64_MAX, (int64_t *)&d->length);
 	} else if (!strcmp(name, "content-range") &&
-		   sscanf(value, "bytes %llu-%llu/%llu", &from, &to, &all) ==
-		       3) {
+		   copy_range(value, &from, &all)) {
 		d->partial = true;
 		d->from = from;
 		d->length = all - from;
-		d->length_known = all >= from;
+		d->length_known = true;
 	}
 }
 
@@ -165,7 +165,7 @@ static int download(struct down *d, const char *path)
 		if (d->at == 0 && !d->begun && !lost)
 			return copy_failed(x, r, &f, &e);
 		if (now_mono_us() / 1000 - d->progress_ms >
-		    1000 * COPY_GIVE_UP_S)
+		    UINT64_C(1000) * COPY_GIVE_UP_S)
 			return copy_failed(x, r, &f, &e);
 		if (!lost || d->at != before) {
 			try = 0;

@@ -83,3 +83,24 @@ char *copy_target(const char *src, bool tree, const char *dest,
 	return xasprintf("%s%s%.*s", dest, len && slash ? "" : "/", (int)n,
 			 name);
 }
+
+bool copy_range(const char *s, uint64_t *ret_from, uint64_t *ret_all)
+{
+	char *end;
+	uint64_t from, to, all;
+
+	if (strncmp(s, "bytes ", 6) != 0 || s[6] < '0' || s[6] > '9')
+		return false;
+	from = strtoull(s + 6, &end, 10);
+	if (*end != '-' || end[1] < '0' || end[1] > '9')
+		return false;
+	to = strtoull(end + 1, &end, 10);
+	if (*end != '/' || end[1] < '0' || end[1] > '9')
+		return false;
+	all = strtoull(end + 1, &end, 10);
+	if (*end || from > to || to >= all || all > INT64_MAX)
+		return false;
+	*ret_from = from;
+	*ret_all = all;
+	return true;
+}

@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum copy_place { COPY_HERE, COPY_SANDBOX, COPY_STREAM };
 
@@ -31,3 +32,7 @@ enum copy_there { COPY_ABSENT, COPY_FILE, COPY_FOLDER };
  */
 char *copy_target(const char *src, bool tree, const char *dest,
 		  enum copy_there there, const char **ret_why);
+
+/* "bytes FROM-TO/ALL" of a Content-Range, which a server may make up: false
+ * unless FROM <= TO < ALL. */
+bool copy_range(const char *s, uint64_t *ret_from, uint64_t *ret_all);

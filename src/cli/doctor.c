@@ -59,10 +59,12 @@ static void say_if(struct doctor *d, bool good, enum finding otherwise,
 static void look_kernel(struct doctor *d)
 {
 	struct utsname u;
-	unsigned major = 0, minor = 0;
+	unsigned long major, minor;
+	char *end;
 
 	uname(&u);
-	sscanf(u.release, "%u.%u", &major, &minor);
+	major = strtoul(u.release, &end, 10);
+	minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
 	doctor_say(d,
 		   major > 5 || (major == 5 && minor >= 10) ? FINDING_OK
 							    : FINDING_FAIL,

@@ -233,7 +233,7 @@ static void run_command(struct mcp_call *c)
 	owned_str sb = mcp_sandbox(c);
 	owned_json body = spec(c, 60);
 	owned_json record = NULL;
-	int64_t keep = 2 * KEEP_BYTES;
+	int64_t keep = INT64_C(2) * KEEP_BYTES;
 	struct watching w;
 	const char *id;
 
@@ -287,7 +287,7 @@ static void exec_start(struct mcp_call *c)
 static void exec_output(struct mcp_call *c)
 {
 	owned_str exec = mcp_exec(c);
-	int64_t from = 0, keep = 2 * KEEP_BYTES, wait_s = 0;
+	int64_t from = 0, keep = INT64_C(2) * KEEP_BYTES, wait_s = 0;
 	uint64_t until;
 	struct watching w;
 

@@ -62,13 +62,9 @@ static int attempt(struct following *g, bool first, int *ret)
 		*ret = cli_fail(s->cli, &g->e);
 	else if (r == CLIENT_FAULT && (first || !passing(&f)))
 		*ret = cli_fault(s->cli, &f);
-	else if (r < 0 && first && e.code == -ECONNREFUSED)
+	else if (r < 0 && (!s->resumes || (first && e.code == -ECONNREFUSED)))
 		*ret = cli_fail(s->cli, &e);
-	else if (r == CLIENT_OK && !s->resumes)
-		*ret = CLI_OK;
-	else if (!s->resumes)
-		*ret = cli_fail(s->cli, &e);
-	else
+	else if (s->resumes)
 		return 0;
 	return 1;
 }
@@ -85,7 +81,7 @@ int stream_follow(struct stream *s)
 		uint64_t silent = now_mono_us() / 1000 - g.progress_ms;
 
 		first = false;
-		if (silent > 1000 * STREAM_GIVE_UP_S) {
+		if (silent > UINT64_C(1000) * STREAM_GIVE_UP_S) {
 			ret = cli_usage("the connection did not come back for "
 					"%d s; to go on: --after %s",
 					STREAM_GIVE_UP_S, g.decoder.id);

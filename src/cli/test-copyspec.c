@@ -101,3 +101,27 @@ TEST(stream_needs_a_name)
 	ends_at("", false, "/b", COPY_FOLDER, NULL);
 	ends_at("", false, "/b/x", COPY_ABSENT, "/b/x");
 }
+
+TEST(a_range_that_makes_no_sense_is_none)
+{
+	static const char *const bad[] = {
+		"",
+		"bytes",
+		"bytes */5",
+		"bytes 3-2/9",
+		"bytes 0-9/9",
+		"bytes 5-6/3",
+		"bytes -1-2/3",
+		"bytes 0-1/",
+		"bytes 0-1/2x",
+		"bytes 0-1/99999999999999999999",
+		"lines 0-1/2",
+	};
+	uint64_t from = 7, all = 7;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		T_TRUE(!copy_range(bad[i], &from, &all));
+	T_TRUE(copy_range("bytes 3-8/9", &from, &all));
+	T_INT((int)from, 3);
+	T_INT((int)all, 9);
+}

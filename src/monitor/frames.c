@@ -266,7 +266,8 @@ static int put_raw(const struct frame *fr, const void *payload, size_t n,
 	put_be(h + 4, n, 4);
 	put_be(h + 8, fr->offset, 8);
 	memcpy(p, h, sizeof(h));
-	memcpy(p + sizeof(h), payload, n);
+	if (n)
+		memcpy(p + sizeof(h), payload, n);
 	buf_commit(out, sizeof(h) + n);
 	return 0;
 }
