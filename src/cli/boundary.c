@@ -17,6 +17,7 @@
 #include "base/user.h"
 #include "cli/cg.h"
 #include "cli/doctor.h"
+#include "cli/guestnet.h"
 
 #define SMALL_FILE (1u << 20)
 #define PIDS_MAX   4096u
@@ -282,6 +283,37 @@ static void check_sockets(struct doctor *d)
 		closedir(dir);
 }
 
+/* Only a slot with a VM has a guest. */
+static void check_guest(struct doctor *d, const struct processes *slots,
+			size_t from, const char *slot)
+{
+	for (size_t i = from; i < slots->n; i++) {
+		if (!strncmp(slots->v[i].program, "qemu", 4)) {
+			guestnet_check(d, slot);
+			return;
+		}
+	}
+}
+
+static void add_slots(struct doctor *d, struct processes *slots,
+		      const char *top)
+{
+	DIR *dir = opendir(top);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		owned_str path = xasprintf("%s/%s", top, entry->d_name);
+		size_t from = slots->n;
+
+		if (strncmp(entry->d_name, "slot-", 5) != 0)
+			continue;
+		add_group(slots, path, 0);
+		check_guest(d, slots, from, entry->d_name + 5);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 void doctor_boundary(struct doctor *d)
 {
 	struct processes *daemons = xnew(struct processes);
@@ -289,8 +321,6 @@ void doctor_boundary(struct doctor *d)
 	owned_str root = cg_root();
 	owned_str top = xasprintf("%s/%s", root ? root : "", d->stack->cgroup);
 	owned_str dpath = xasprintf("%s/daemons", top);
-	struct dirent *entry;
-	DIR *dir = opendir(top);
 
 	if (geteuid() != 0)
 		doctor_say(d, FINDING_FAIL, "root",
@@ -299,14 +329,6 @@ void doctor_boundary(struct doctor *d)
 			   "needed to see whose sockets are "
 			   "whose");
 	add_group(daemons, dpath, 0);
-	while (dir && (entry = readdir(dir))) {
-		owned_str path = xasprintf("%s/%s", top, entry->d_name);
-
-		if (!strncmp(entry->d_name, "slot-", 5))
-			add_group(slots, path, 0);
-	}
-	if (dir)
-		closedir(dir);
 	if (daemons->n == 0)
 		doctor_say(d, FINDING_FAIL, "daemons", "sudo caisson up",
 			   "none runs in %s", dpath);
@@ -314,6 +336,7 @@ void doctor_boundary(struct doctor *d)
 	check_listeners(d, daemons, "/proc/net/tcp6", true);
 	for (size_t i = 0; i < daemons->n; i++)
 		check_daemon(d, &daemons->v[i]);
+	add_slots(d, slots, top);
 	for (size_t i = 0; i < slots->n; i++)
 		check_slot(d, &slots->v[i]);
 	check_sockets(d);

@@ -184,6 +184,26 @@ def test_boundary_is_as_expected(caisson, box):
     assert r.returncode == 0, [x for x in lines if x["state"] == "fail"]
     assert {x["check"] for x in lines} >= {"listener", "socket", "caisson-api", "caisson-noded"}
     assert any(x["check"].startswith("qemu") for x in lines)
+    guest = [x["detail"] for x in lines if x["check"].startswith("guest of slot ")]
+    assert {"forwarding off", "rules are the constant ones", "sockets, tcp: 0, should be none", "sockets, udp: 0, should be none"} <= set(guest)
+
+
+def test_boundary_sees_a_slot_that_was_changed(caisson, box):
+    slot = caisson.node_rows()[box]["slot"]
+    enter = ["nsenter", f"--net={caisson.run_dir}/slots/{slot}/netns"]
+
+    def failing():
+        r = caisson.cli("doctor", "--boundary", *caisson.where, "--cgroup", caisson.name, "--uid-base", str(caisson.uid_base), "--json", check=False)
+        return r.returncode, [x["detail"] for x in json.loads(r.stdout) if x["state"] == "fail"]
+
+    assert failing() == (0, [])
+    subprocess.run([*enter, "nft", "add", "table", "ip", "odd"], check=True)
+    try:
+        code, details = failing()
+        assert code == 1 and len(details) == 1 and "rules differ" in details[0]
+    finally:
+        subprocess.run([*enter, "nft", "delete", "table", "ip", "odd"], check=True)
+    assert failing() == (0, [])
 
 
 def test_doctor_finds_what_is_wrong(caisson, tmp_path):
