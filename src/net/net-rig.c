@@ -262,25 +262,34 @@ static void opened(void *arg, struct ws *w, int status, const char *body,
 	loop_stop(loop, 0);
 }
 
+static struct http_conn *line; /* NULL once it has closed itself */
+
+static void line_closed(struct http_conn *c, const struct err *e)
+{
+	(void)c;
+	(void)e;
+	line = NULL;
+}
+
 static int connect_to(const char *port)
 {
-	static const struct http_conn_ops ops = { .on_close = NULL };
+	static const struct http_conn_ops ops = { .on_close = line_closed };
 	struct http_head h = { .path = xstrdup("/"),
 			       .authority = xstrdup("127.0.0.1") };
 	struct err e = { 0 };
-	struct http_conn *c;
 	int64_t n = 0;
 
 	CHECK(text_int(port, 1, 65535, &n));
-	c = http_conn_client_take(loop, tcp((uint16_t)n, false, NULL), HTTP_1_1,
-				  NULL, &ops, NULL);
-	if (ws_client_open(loop, c, &h, "nothing, echo", MESSAGE_MAX, &client,
-			   NULL, opened, NULL, &e) < 0)
+	line = http_conn_client_take(loop, tcp((uint16_t)n, false, NULL),
+				     HTTP_1_1, NULL, &ops, NULL);
+	if (ws_client_open(loop, line, &h, "nothing, echo", MESSAGE_MAX,
+			   &client, NULL, opened, NULL, &e) < 0)
 		printf("%s\n", e.msg);
 	else
 		loop_run(loop);
 	http_head_fini(&h);
-	http_conn_free(c);
+	if (line)
+		http_conn_free(line);
 	return result;
 }
 
