@@ -287,7 +287,7 @@ ATTACKS = [
     ("endless head", flood(lambda t: b"GET / HTTP/1.1\r\n", b"X: y\r\n"), (431, CLOSED), 60),
     # not read any more, or cut: both bound it
     ("pipelined flood", unread_answers, (CLOSED, 200), SLOW_READ),
-    ("slow head", drip(b"GET / HTTP/1.1\r\nX: ", b"y"), (408,), SLOW_HEAD),
+    ("slow head", drip(b"GET / HTTP/1.1\r\nX: ", b"y"), (408, CLOSED), SLOW_HEAD),
     ("slow body", drip(lambda t: t.head("POST", t.body, (
         "Content-Type: application/json", "Content-Length: 10000")), b" "),
      (408, *REFUSED), SLOW_BODY),
