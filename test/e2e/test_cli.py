@@ -10,7 +10,7 @@ import io
 
 import pytest
 
-from conftest import CAISSON, PATIENCE_S
+from conftest import CAISSON, PATIENCE_S, wait_for
 
 
 @pytest.fixture(scope="module")
