@@ -302,9 +302,15 @@ static bool claim_of(struct req *r, struct claim *ret,
 		       done);
 		return false;
 	}
-	what = r->api->has_secret ? token_read(r->api->secret, text,
-					       (int64_t)time(NULL), &ret->token)
-				  : TOKEN_BAD;
+	if (!r->api->has_secret) {
+		/* just started: nothing is known of this token, good or bad */
+		fault_set(&f, "store_unavailable", "store", "repeat the call",
+			  "tokens cannot be read before the database was");
+		done(r, &f);
+		return false;
+	}
+	what =
+	    token_read(r->api->secret, text, (int64_t)time(NULL), &ret->token);
 	if (what == TOKEN_GOOD) {
 		memcpy(ret->prefix, ret->token.prefix, AUTH_PREFIX);
 		return true;

@@ -268,6 +268,22 @@ TEST(a_watch_token_never_writes)
 	down();
 }
 
+TEST(a_token_is_not_judged_before_the_database_was_read)
+{
+	owned_str token = NULL;
+	owned_str path = NULL;
+
+	up();
+	token = scoped("\"files\"");
+	path = xasprintf("/v1/sandboxes/%s/files/stat?path=/a", sb);
+	rig_api->has_secret = false; /* as in a process that has just begun */
+	T_INT(ASK("GET", path, token, .data = true), 503);
+	T_STR(rig_field("error.code"), "store_unavailable");
+	rig_api->has_secret = true;
+	T_TRUE(ASK("GET", path, token, .data = true) != 503);
+	down();
+}
+
 TEST(a_token_in_the_query_is_no_credential)
 {
 	owned_str token = NULL;
