@@ -366,7 +366,8 @@ TEST(a_panic_is_reported)
 	rig_put(&r, "/v1/files?path=/root/p", "x", 1);
 	rig_http(&r, "POST", "/v1/execs",
 		 "{\"id\":\"ex_0123456789abcdefghijklmnopqr\",\"stdin\":false,"
-		 "\"shell\":\"sleep 0.2; echo c > /proc/sysrq-trigger\"}");
+		 "\"start\":\"now\",\"shell\":\"sleep 0.2; echo c > "
+		 "/proc/sysrq-trigger\"}");
 	rig_wait_gone(&r);
 	T_INT(r.gone.reason, MON_REASON_GUEST_PANIC);
 	rig_stop(&r);
@@ -381,7 +382,8 @@ TEST(a_shutdown_is_reported)
 	rig_data(&r);
 	rig_http(&r, "POST", "/v1/execs",
 		 "{\"id\":\"ex_0123456789abcdefghijklmnopqr\",\"stdin\":false,"
-		 "\"shell\":\"sleep 0.2; echo o > /proc/sysrq-trigger; echo b "
+		 "\"start\":\"now\",\"shell\":\"sleep 0.2; echo o > "
+		 "/proc/sysrq-trigger; echo b "
 		 "> /proc/sysrq-trigger\"}");
 	rig_wait_gone(&r);
 	T_INT(r.gone.reason, MON_REASON_GUEST_SHUTDOWN);
