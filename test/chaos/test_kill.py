@@ -9,9 +9,18 @@ import pytest
 from conftest import daemon_pid, wait_for
 
 
+def created(caisson):
+    """A running sandbox. 503 with Retry-After is an answer to repeat: a daemon was killed just before."""
+    def attempt():
+        a = caisson.http("POST", "/v1/sandboxes?wait_s=60", {"template": "tiny"})
+        assert a.status in (201, 503), a.body
+        return a.status == 201 and a.json["sandbox"]["id"]
+    return wait_for("a sandbox", attempt)
+
+
 @pytest.mark.parametrize("name", ["caisson-sandboxd", "caisson-noded", "caisson-storaged", "caisson-api", "caisson-controller"])
 def test_killed_daemon_takes_no_sandbox_along(caisson, name):
-    sb = caisson.create("tiny")["id"]
+    sb = created(caisson)
     caisson.exec(sb, "sh", "-c", "echo kept > /tmp/kept")
     vmm = caisson.node_rows()[sb]["vmm_pid"]
     old = daemon_pid(caisson, name)
@@ -44,7 +53,7 @@ def works(caisson):
 
 
 def test_killed_postgres_comes_back(caisson):
-    sb = caisson.create("tiny")["id"]
+    sb = created(caisson)
     pid = int((caisson.data / "postgres/postmaster.pid").read_text().split()[0])
     os.kill(pid, signal.SIGKILL)
     wait_for("the API over a new PostgreSQL", lambda: works(caisson))
